@@ -1,0 +1,1 @@
+"""What a caching allocator did: replay of its history, fragmentation, owners."""

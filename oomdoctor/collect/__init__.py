@@ -1,0 +1,1 @@
+"""Observers outside the watched process: NVML, the host, its limits and counters."""

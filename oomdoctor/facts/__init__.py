@@ -1,0 +1,1 @@
+"""From evidence to facts: one deriver per subject."""

@@ -1,0 +1,1 @@
+"""What can be set where: options, their spellings and the versions they exist in."""

@@ -1,0 +1,39 @@
+"""Accelerators and the processes on them as one look shows them (NVML, `nvidia-smi`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .source import Source
+
+
+@dataclass(frozen=True)
+class DeviceProcess:
+    """A process on a device. `used_bytes` is None where the tool could not say (WSL, MIG, another namespace)."""
+
+    pid: int
+    used_bytes: int | None
+    name: str | None = None
+    kind: str | None = None
+    """'C' compute, 'G' graphics, 'C+G'."""
+    own: bool | None = None
+    """Belongs to the watched command; None where that cannot be known."""
+
+
+@dataclass(frozen=True)
+class DeviceReading:
+    """One device at one moment. None: not shown."""
+
+    index: int
+    source: Source
+    name: str | None = None
+    uuid: str | None = None
+    total_bytes: int | None = None
+    used_bytes: int | None = None
+    free_bytes: int | None = None
+    reserved_by_driver_bytes: int | None = None
+    utilization: float | None = None
+    mig_mode: bool | None = None
+    processes: tuple[DeviceProcess, ...] | None = None
+    """None: no process table was shown; empty: the table was shown and names none."""
+    time_seconds: float | None = None

@@ -1,0 +1,242 @@
+"""The result: what the report shows and the JSON contract carries. Sizes in bytes, times in seconds (Unix)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .facts import FactSet, FactValue
+
+
+class Confidence(str, Enum):
+    """How sure a finding is; the order is that of the members."""
+
+    CONFIRMED = "confirmed"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+    @property
+    def rank(self) -> int:
+        """0 for the surest."""
+        return list(Confidence).index(self)
+
+
+class Verdict(str, Enum):
+    """The one-word outcome."""
+
+    OUT_OF_MEMORY = "out-of-memory"
+    DEGRADED = "degraded"
+    NOT_OUT_OF_MEMORY = "not-out-of-memory"
+    NO_FAILURE = "no-failure"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True)
+class EvidenceItem:
+    """One fact that speaks for or against a finding."""
+
+    fact: str
+    value: FactValue
+    unit: str
+    source: str
+    speaks: str
+    """'for' or 'against'."""
+    meaning: str = ""
+    condition: str = ""
+    """The rule's line that this fact decided, as written."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting in the exact spelling of the version seen (several alternatives when the version is unknown)."""
+
+    knob: str
+    value: str
+    lines: tuple[str, ...]
+    """What to copy, one line each: a flag, an environment assignment, a line of code."""
+    note: str = ""
+    """Which version each line is for, when there are several."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One change, with what it frees in this incident. None where it cannot be computed."""
+
+    id: str
+    do: str
+    set: Setting | None
+    frees_bytes: int | None
+    enough: bool | None
+    cost: str
+    source: str
+
+
+@dataclass(frozen=True)
+class NotRemedy:
+    """What people try that cannot help here."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ToConfirm:
+    """Evidence that would settle the finding, and the command that gets it."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that matched."""
+
+    rule: str
+    cause: str
+    family: str
+    title: str
+    confidence: Confidence
+    scope: Mapping[str, str]
+    """{'device': 'cuda:0'} and the like; empty for the whole incident."""
+    explain: str
+    owner: str | None = None
+    evidence: tuple[EvidenceItem, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    not_remedies: tuple[NotRemedy, ...] = ()
+    to_confirm: tuple[ToConfirm, ...] = ()
+    explains_bytes: int | None = None
+    degraded: bool = False
+    """The program goes on, slower or after recovering: the verdict is 'degraded', not 'out-of-memory'."""
+
+
+@dataclass(frozen=True)
+class BudgetPart:
+    """A part of a device's or the host's memory."""
+
+    name: str
+    bytes: int
+    how_known: str
+    """'measured', 'computed', 'printed by the program', 'assumed' …"""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where the memory was at the moment of failure. parts + unattributed_bytes == total_bytes exactly."""
+
+    where: str
+    """'cuda:0', 'host', 'cgroup', 'process limit' …"""
+    total_bytes: int
+    parts: tuple[BudgetPart, ...]
+    unattributed_bytes: int
+    request_bytes: int | None = None
+    """The request that did not fit; not a part of the total."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One failure the input holds. The report is about the first (latest)."""
+
+    when_seconds: float | None
+    where: str
+    cause: str
+    """In plain words of the input ('CUDA out of memory', 'killed by the kernel'), not a diagnosis."""
+    source: str
+    requested_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Evidence that was not there."""
+
+    what: str
+    why: str
+    how_to_get_it: str
+
+
+@dataclass(frozen=True)
+class InputRecord:
+    """What became of one input."""
+
+    path: str
+    kind: str
+    """'pytorch-snapshot', 'log', 'nvidia-smi', 'bundle', 'unknown' …"""
+    status: str
+    """'read', 'partly' or 'refused'."""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve over the run. `times_seconds` is Unix time, or seconds since the first point where `relative`."""
+
+    where: str
+    """'cuda:0', 'host' …"""
+    name: str
+    """'allocated', 'reserved', 'rss', …"""
+    times_seconds: tuple[float, ...]
+    values_bytes: tuple[int, ...]
+    how_sampled: str
+    """'every 0.50 s by the sampler', 'allocator events' …"""
+    limit_bytes: int | None = None
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines of an input around something that matters."""
+
+    path: str
+    first_line: int
+    lines: tuple[str, ...]
+    marked: tuple[int, ...] = ()
+    """Line numbers that are evidence."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Who held memory: one row of the 'who held what' table."""
+
+    where: str
+    owner: str
+    bytes: int
+    count: int
+    how_known: str
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is known of the run."""
+
+    command: str | None = None
+    working_directory: str | None = None
+    started_seconds: float | None = None
+    ended_seconds: float | None = None
+    ended_how: str | None = None
+    """'exit status 1', 'killed by SIGKILL' …"""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything a report shows. Renderers read this and nothing else."""
+
+    verdict: Verdict
+    summary: str
+    """Two sentences."""
+    fingerprint: str
+    findings: tuple[Finding, ...]
+    budgets: tuple[Budget, ...]
+    incidents: tuple[Incident, ...]
+    missing: tuple[Missing, ...]
+    facts: FactSet
+    inputs: tuple[InputRecord, ...]
+    environment: Environment = Environment()
+    series: tuple[Series, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
+    holdings: tuple[Holding, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
+    made_seconds: float = 0.0

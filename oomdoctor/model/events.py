@@ -1,0 +1,158 @@
+"""What a log line (or a block of lines) says, without judging it.
+
+A reader turns text into LogEvents; facts are derived from them. Events are neutral of the framework:
+the framework is a field, so that one fact serves every engine that prints the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Union
+
+from .source import Source
+
+FieldValue = Union[int, float, str, bool, tuple["FieldValue", ...], None]
+
+
+class EventKind(str, Enum):
+    """Every kind of event with the fields it may carry (a field the text does not give is absent, never 0).
+
+    Sizes are `*_bytes` (int), lengths `*_tokens` (int), ratios 0..1 (float).
+    """
+
+    # --- the device allocator -------------------------------------------------------------------------------
+    DEVICE_OOM = "device-oom"
+    """An allocator gave up. backend (cuda|hip|xpu|mps|npu|mlu|neuron|metal|tensorflow|jax|cudaMallocAsync|…),
+    requested_bytes, total_bytes, free_bytes, allocated_bytes, active_bytes, reserved_bytes (includes allocated),
+    reserved_unallocated_bytes, private_pool_bytes (free blocks of graph pools), allowed_bytes (a fraction was set),
+    process_used_bytes (this process by NVML), other_processes (tuple of (pid, bytes)), shape (tuple), dtype,
+    pool (mps: private|shared), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
+    generation (the message form: 'cached' <=1.3, 'reserved' 1.4-2.0, 'sentences' >=2.1, 'bare'), wrapped_by (an engine's own sentence),
+    capacity_unknown (True for NVML artefacts such as 17179869184 GiB)"""
+    DEVICE_OOM_TRY = "device-oom-try"
+    """torch >= 2.14 warning for one failed try; not an incident. requested_bytes, free_bytes, total_bytes"""
+    DEVICE_STATE = "device-state"
+    """memory_summary(), see_memory_usage, 'Memory: …' lines: allocated_bytes, reserved_bytes, active_bytes, peak_allocated_bytes,
+    non_releasable_bytes, non_releasable_large_bytes, retries, ooms"""
+    ACCELERATOR_ERROR = "accelerator-error"
+    """A driver or library error that may mask an OOM. library (cuda|cublas|cudnn|nccl|cusolver|cufft|nvml|tensorrt|hip|xpu|…),
+    code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
+    # --- Python ---------------------------------------------------------------------------------------------
+    EXCEPTION = "exception"
+    """A traceback. exception_type, message, frames (tuple of (file, line, function, code), outermost first), chained (bool:
+    another one was being handled), complete (bool)"""
+    # --- host memory ----------------------------------------------------------------------------------------
+    HOST_ALLOCATION_FAILED = "host-allocation-failed"
+    """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|…), requested_bytes, shape, dtype"""
+    HOST_LARGE_ALLOCATION = "host-large-allocation"
+    """tcmalloc's warning: requested_bytes"""
+    PINNED_ALLOCATION_FAILED = "pinned-allocation-failed"
+    """requested_bytes, recovered (bool), engine"""
+    PROCESS_KILLED = "process-killed"
+    """signal (int), exit_code (int), pid, program, reported_by (shell|elastic|deepspeed|spawn|dataloader|ray|kubernetes|docker|slurm|systemd|vllm|…),
+    oom_stated (bool: the reporter itself says memory was why), guess_only (bool: it lists memory among guesses)"""
+    KERNEL_OOM = "kernel-oom"
+    """The kernel's killer. constraint (global|memcg), pid, program, anon_rss_bytes, shmem_rss_bytes, total_vm_bytes, oom_score_adj,
+    cgroup, limit_bytes, usage_bytes"""
+    MEMORY_LIMIT_HIT = "memory-limit-hit"
+    """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|…),
+    limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""
+    SHM_EXHAUSTED = "shm-exhausted"
+    """requested_bytes, path, signal"""
+    HOST_STATE = "host-state"
+    """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes"""
+    # --- look-alikes ----------------------------------------------------------------------------------------
+    KERNEL_RESOURCE = "kernel-resource"
+    """On-chip resources of a GPU kernel: resource (shared memory|registers|…), required_bytes, limit_bytes"""
+    DEVICE_ASSERT = "device-assert"
+    """assertion, code (device-side assert|illegal memory access|…)"""
+    IMPOSSIBLE_SIZE = "impossible-size"
+    """A size no machine has, in words ('more than 1EB'): requested_bytes if given"""
+    SLOT_TABLE_FULL = "slot-table-full"
+    """A table of request slots ran out, not bytes: engine, available, needed"""
+    WORKSPACE_TOO_SMALL = "workspace-too-small"
+    """A fixed library workspace: requested_bytes, library, buffer"""
+    RECOVERED = "recovered"
+    """The program says it went on after an OOM: how (retry|fallback|skipped-batch|smaller-batch), engine"""
+    # --- engines (each with engine: vllm|sglang|llama.cpp|ollama|tgi|lmdeploy|tensorrt-llm|deepspeed|mlc|mlx|…) -
+    ENGINE_START = "engine-start"
+    """version, options (tuple of (name, value) as printed, long names without dashes)"""
+    ENGINE_PHASE = "engine-phase"
+    """phase (load|profile|kv-allocation|graph-capture|warm-up|serving|sleep), edge (begin|end), took_bytes, seconds"""
+    ENGINE_WEIGHTS = "engine-weights"
+    """weights_bytes (per rank), layers_offloaded, layers_total"""
+    ENGINE_PROFILE = "engine-profile"
+    """total_bytes, utilization, budget_bytes, weights_bytes, activation_peak_bytes, non_torch_bytes, non_torch_before_bytes, kv_bytes,
+    initial_used_bytes"""
+    ENGINE_KV_AVAILABLE = "engine-kv-available"
+    """kv_bytes (may be NEGATIVE)"""
+    ENGINE_KV_POOL = "engine-kv-pool"
+    """pool_tokens, pool_bytes, max_length_tokens, concurrency (ratio), gpu_blocks, cpu_blocks, cells, layers, sequences"""
+    ENGINE_KV_NONE = "engine-kv-none"
+    """Nothing is left for the KV pool"""
+    ENGINE_KV_TOO_SMALL = "engine-kv-too-small"
+    """needed_tokens, pool_tokens, needed_bytes, available_bytes, fitting_tokens (the engine's own estimate)"""
+    ENGINE_STARTUP_SHORT = "engine-startup-short"
+    """free_bytes, total_bytes, utilization, wanted_bytes"""
+    ENGINE_NEIGHBOUR_CHANGED = "engine-neighbour-changed"
+    """Free memory changed under the profiler: initial_free_bytes, current_free_bytes"""
+    ENGINE_BUFFER_FAILED = "engine-buffer-failed"
+    """requested_bytes, purpose (weights|kv|compute|runtime|workspace|unknown), fatal (bool)"""
+    ENGINE_WARMUP_FAILED = "engine-warmup-failed"
+    """what (sampler|pooler|prefill|graph|…), sequences, tokens, inner (text of the wrapped error)"""
+    ENGINE_TOKEN_POOL_EXHAUSTED = "engine-token-pool-exhausted"
+    """A pool of KV tokens, not device bytes: stage (prefill|decode|verify), needed_tokens, available_tokens, evictable_tokens, sub_pool"""
+    ENGINE_PREEMPTED = "engine-preempted"
+    """mode, cumulative, retracted"""
+    ENGINE_LOAD = "engine-load"
+    """running, waiting, swapped, kv_usage (0..1), transferring"""
+    ENGINE_STATE_POOL_SHORT = "engine-state-pool-short"
+    """Mamba/SWA/hybrid pools: sub_pool, needed, available, hybrid_manager_disabled (bool)"""
+    ENGINE_ENCODER_BUDGET = "engine-encoder-budget"
+    """worst_case_tokens, profiled_tokens, modalities"""
+    ENGINE_FIT = "engine-fit"
+    """projected_bytes, free_bytes, deficit_bytes, target_bytes, outcome (fits|failed|blocked), blocked_by (a flag)"""
+    ENGINE_HOST_SHORT = "engine-host-short"
+    """needed_bytes, available_bytes, what (system memory|swap space|host cache)"""
+    ENGINE_SLEEP = "engine-sleep"
+    """freed_bytes, residual_bytes, backed_up_bytes"""
+    ENGINE_MEMORY_TABLE = "engine-memory-table"
+    """An engine's own breakdown: total_bytes, free_bytes, model_bytes, context_bytes, compute_bytes, unaccounted_bytes, temporary_bytes"""
+    PARALLELISM = "parallelism"
+    """world_size, tensor_parallel, pipeline_parallel, data_parallel, workers (data loader)"""
+    VERSION = "version"
+    """package, version"""
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    """One statement of a log. `kind` says which `fields` to expect (see EventKind)."""
+
+    kind: EventKind
+    source: Source
+    fields: Mapping[str, FieldValue] = field(default_factory=dict)
+    text: str = ""
+    """The line (or first line of the block) as printed, control characters removed, at most 2,000 characters."""
+    device: int | None = None
+    """The accelerator's index as printed."""
+    rank: int | None = None
+    pid: int | None = None
+    time_seconds: float | None = None
+    """Unix time where the line gives one; None otherwise."""
+
+    def number(self, name: str) -> int | float | None:
+        """The numeric field `name`, or None when the text did not give it."""
+        value = self.fields.get(name)
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def size(self, name: str) -> int | None:
+        """The integer field `name`, or None when the text did not give it."""
+        value = self.fields.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def word(self, name: str) -> str | None:
+        """The text field `name`, or None when the text did not give it."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else None

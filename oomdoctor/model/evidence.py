@@ -1,0 +1,30 @@
+"""All that the readers got out of the inputs: the one thing facts are derived from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .devices import DeviceReading
+from .diagnosis import Excerpt, InputRecord
+from .events import EventKind, LogEvent
+from .run import RunRecord
+from .snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The merged evidence of one analysis. Order inside each tuple is the order of the input."""
+
+    inputs: tuple[InputRecord, ...] = ()
+    events: tuple[LogEvent, ...] = ()
+    snapshots: tuple[Snapshot, ...] = ()
+    devices: tuple[DeviceReading, ...] = ()
+    """Readings of nvidia-smi and the like; those of a run are in its record."""
+    runs: tuple[RunRecord, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
+    command: str | None = None
+    """The launch line: of the run, or as the user gave it, or as the log shows it."""
+
+    def of_kind(self, *kinds: EventKind) -> tuple[LogEvent, ...]:
+        """The events of these kinds, in order."""
+        return tuple(event for event in self.events if event.kind in kinds)

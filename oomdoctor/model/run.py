@@ -1,0 +1,190 @@
+"""What `oomdoctor run` recorded of one command: the outside's samples and the inside's records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .devices import DeviceReading
+from .source import Source
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """The machine and the command's process tree at one moment. None: could not be read."""
+
+    time_seconds: float
+    total_bytes: int | None = None
+    available_bytes: int | None = None
+    swap_free_bytes: int | None = None
+    tree_rss_bytes: int | None = None
+    """Resident bytes of the command and all its descendants (shared pages counted once where PSS is readable)."""
+    tree_virtual_bytes: int | None = None
+    """Largest virtual size of one process of the tree (what RLIMIT_AS limits)."""
+    processes: int | None = None
+    cgroup_used_bytes: int | None = None
+    pressure_full_avg10: float | None = None
+    """PSI memory 'full avg10', in percent."""
+    shm_free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class HostLimits:
+    """The limits the command ran under. None: not readable, or (when named in `unlimited`) without limit."""
+
+    memory_total_bytes: int | None = None
+    cgroup_path: str | None = None
+    cgroup_version: int | None = None
+    cgroup_limit_bytes: int | None = None
+    address_space_limit_bytes: int | None = None
+    """RLIMIT_AS of the command."""
+    data_limit_bytes: int | None = None
+    """RLIMIT_DATA of the command."""
+    shm_total_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    unlimited: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OomCounters:
+    """The cgroup's and kernel's counters before and after the command. None: not readable."""
+
+    cgroup_oom_before: int | None = None
+    cgroup_oom_after: int | None = None
+    cgroup_oom_kill_before: int | None = None
+    cgroup_oom_kill_after: int | None = None
+    system_oom_kill_before: int | None = None
+    """oom_kill in /proc/vmstat."""
+    system_oom_kill_after: int | None = None
+    cgroup_failcnt_before: int | None = None
+    """cgroup v1 memory.failcnt / v2 memory.events max."""
+    cgroup_failcnt_after: int | None = None
+
+
+@dataclass(frozen=True)
+class StackFrame:
+    """One frame of a Python traceback."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class LargeObject:
+    """A large Python object found when memory ran out: who holds it and how much."""
+
+    type: str
+    holder: str
+    """Where it hangs: `local 'batches' in main()`, `global 'cache'`, `attribute self.history of Trainer` …"""
+    file: str | None
+    line: int | None
+    function: str | None
+    own_bytes: int
+    deep_bytes: int
+    """With what it contains, to a bounded depth; equals own_bytes when nothing was followed."""
+    length: int | None = None
+    complete: bool = True
+    """False: the walk stopped early; deep_bytes is a lower bound."""
+
+
+@dataclass(frozen=True)
+class ExceptionRecord:
+    """An exception that ended a thread or the process, or a MemoryError (caught ones too, where seen)."""
+
+    source: Source
+    time_seconds: float
+    pid: int
+    exception_type: str
+    message: str
+    frames: tuple[StackFrame, ...]
+    """Outermost first."""
+    is_memory_error: bool = False
+    fatal: bool = True
+    thread: str | None = None
+    rank: int | None = None
+    large_objects: tuple[LargeObject, ...] = ()
+
+
+@dataclass(frozen=True)
+class AllocatorState:
+    """A device's caching allocator, and the driver's word on the device, at one moment. None: not known."""
+
+    time_seconds: float
+    device: int
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    active_bytes: int | None = None
+    inactive_split_bytes: int | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    requested_bytes: int | None = None
+    retries: int | None = None
+    ooms: int | None = None
+    free_bytes: int | None = None
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class DeviceOomRecord:
+    """What the probe's out-of-memory observer saw, before torch raised."""
+
+    source: Source
+    time_seconds: float
+    pid: int
+    device: int
+    requested_bytes: int
+    device_total_bytes: int | None
+    device_free_bytes: int | None
+    state: AllocatorState | None
+    frames: tuple[StackFrame, ...] = ()
+    snapshot_path: str | None = None
+    rank: int | None = None
+    count: int = 1
+    """Failures of the whole run so far, this one included."""
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """A process in which the probe ran."""
+
+    pid: int
+    parent_pid: int | None
+    command: tuple[str, ...]
+    started_seconds: float
+    python_version: str | None = None
+    torch_version: str | None = None
+    rank: int | None = None
+    ended_cleanly: bool | None = None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One watched run, as its bundle tells it."""
+
+    path: str
+    command: tuple[str, ...]
+    working_directory: str | None
+    started_seconds: float
+    ended_seconds: float | None
+    exit_status: int | None
+    """As the child ended; None when it was killed by a signal or the supervisor died first."""
+    signal: int | None
+    limits: HostLimits = HostLimits()
+    counters: OomCounters = OomCounters()
+    sample_interval_seconds: float | None = None
+    samples: tuple[HostSample, ...] = ()
+    device_readings: tuple[DeviceReading, ...] = ()
+    """All readings of all devices, in time order."""
+    processes: tuple[ProcessRecord, ...] = ()
+    exceptions: tuple[ExceptionRecord, ...] = ()
+    device_ooms: tuple[DeviceOomRecord, ...] = ()
+    allocator_states: tuple[AllocatorState, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    host: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    unseen: tuple[tuple[str, str, str], ...] = ()
+    """(what, why, how to get it) for all that the collector could not see."""
+    complete: bool = True
+    """False: the supervisor did not write its last record."""

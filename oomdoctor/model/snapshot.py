@@ -1,0 +1,143 @@
+"""A PyTorch memory snapshot as columns: a million events are a handful of arrays, not a million objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntColumn = NDArray[np.int64]
+AddressColumn = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One stack frame; `line` is 0 for native frames without one."""
+
+    function: str
+    file: str
+    line: int
+
+
+BLOCK_STATES = ("inactive", "active_allocated", "active_pending_free")
+"""`blocks.state` indexes this. Older spellings (`active_awaiting_free`) are mapped to these."""
+
+ACTIONS = (
+    "alloc",
+    "free_requested",
+    "free_completed",
+    "segment_alloc",
+    "segment_free",
+    "segment_map",
+    "segment_unmap",
+    "snapshot",
+    "oom",
+    "unknown",
+)
+"""`events.action` indexes this."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """One row a segment."""
+
+    device: IntColumn
+    address: AddressColumn
+    total_bytes: IntColumn
+    stream: AddressColumn
+    is_small: NDArray[np.bool_]
+    """The small pool (requests up to 1 MiB)."""
+    is_expandable: NDArray[np.bool_]
+    private_pool: NDArray[np.bool_]
+    """A pool of a CUDA graph or of the user (segment_pool_id other than (0, 0))."""
+    stack: IntColumn
+    """Index into Snapshot.stacks; -1 where there is none."""
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One row a block, in address order within its segment."""
+
+    segment: IntColumn
+    """Row of its segment."""
+    address: AddressColumn
+    size_bytes: IntColumn
+    requested_bytes: IntColumn
+    state: IntColumn
+    """Index into BLOCK_STATES."""
+    stack: IntColumn
+
+    def __len__(self) -> int:
+        return len(self.address)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The recorded history of one device, oldest first. A ring: what came before it is lost."""
+
+    device: int
+    action: IntColumn
+    address: AddressColumn
+    size_bytes: IntColumn
+    stream: AddressColumn
+    time_us: IntColumn
+    """Unix time in microseconds; -1 where the schema has none."""
+    stack: IntColumn
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+@dataclass(frozen=True)
+class SnapshotOom:
+    """An `oom` event: the exact request (the message rounds it)."""
+
+    device: int
+    requested_bytes: int
+    free_bytes: int | None
+    """Free on the device by the driver, at that moment."""
+    time_us: int | None
+    stack: int
+    event_index: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One memory snapshot of one process."""
+
+    path: str
+    schema: str
+    """'native', 'history' (blocks carry a history list), 'state-only', …"""
+    backend: str
+    """'cuda', 'hip', 'xpu', 'npu' or 'unknown'."""
+    segments: Segments
+    blocks: Blocks
+    events: tuple[Events, ...]
+    stacks: tuple[tuple[Frame, ...], ...]
+    """Innermost frame first, as torch writes them."""
+    ooms: tuple[SnapshotOom, ...]
+    settings: Mapping[str, Any]
+    """allocator_settings as found (plain values only)."""
+    unknown_keys: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """Devices that hold a segment or recorded an event, ascending."""
+        seen = set(self.segments.device.tolist()) | {e.device for e in self.events if len(e)}
+        return tuple(sorted(int(device) for device in seen))
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes of all segments on all devices."""
+        return int(self.segments.total_bytes.sum())
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of all blocks in use (state active_allocated) on all devices."""
+        return int(self.blocks.size_bytes[self.blocks.state == 1].sum())

@@ -1,0 +1,27 @@
+"""Where a statement comes from: every event, fact and budget part carries one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """A place in the input (path and line, or record), or the facts a value was computed from."""
+
+    path: str | None = None
+    """The input as the user named it, or its path inside the bundle."""
+    line: int | None = None
+    """Counted from 1."""
+    record: str | None = None
+    """A record, sample, block or event inside `path`, in words: `oom event 3`."""
+    derived_from: tuple[str, ...] = ()
+    """Names of the facts this was computed from."""
+
+    def __str__(self) -> str:
+        if self.derived_from:
+            return "from " + ", ".join(self.derived_from)
+        place = self.path or "unknown source"
+        if self.line is not None:
+            place += f":{self.line}"
+        return f"{place} ({self.record})" if self.record else place

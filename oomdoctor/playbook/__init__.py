@@ -1,0 +1,1 @@
+"""Rules: their language, their loading and checking, and matching them against facts."""

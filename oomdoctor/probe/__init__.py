@@ -1,0 +1,1 @@
+"""What runs inside the watched process: standard library only, Python 3.8 and later."""

@@ -1,0 +1,1 @@
+"""From inputs to evidence: one file per kind of input."""

@@ -1,0 +1,1 @@
+"""Log readers: one file per family of messages."""

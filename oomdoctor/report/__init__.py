@@ -1,0 +1,1 @@
+"""A diagnosis as HTML, JSON, Markdown or terminal text."""

@@ -1,0 +1,1 @@
+"""Running a command under watch, as if it were not watched."""
