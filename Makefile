@@ -1,0 +1,51 @@
+# Everything happens in .venv; nothing else on the machine is touched.
+PYTHON ?= python3
+# `make test TORCH=` leaves torch out (a large download on some platforms); tests that need it are then skipped.
+TORCH ?= torch==2.13.0
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint reports bench clean
+
+demo: .venv/installed
+	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
+	@$(BIN)/oomdoctor run --name demo -- $(BIN)/python examples/keep_every_batch.py; status=$$?; \
+	  if [ $$status -eq 0 ]; then echo "The script was expected to run out of memory, and did not."; exit 1; fi
+
+test: .venv/installed-test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations --eval-annotations oomdoctor/probe
+
+reports: .venv/installed
+	$(BIN)/python scripts/make_reports.py
+
+bench: .venv/installed
+	$(BIN)/python scripts/bench.py
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+# Once the packages are there, none of these needs the network again.
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python setup.cfg pyproject.toml
+	$(PIP) install 'setuptools>=68' wheel
+	$(PIP) install --no-build-isolation --editable .
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	$(PIP) install --no-build-isolation --editable '.[test]'
+	@if [ -n "$(TORCH)" ] && ! $(BIN)/python -c 'import torch' 2>/dev/null; then \
+	  $(PIP) install '$(TORCH)' || echo "torch could not be installed: the tests that need it are skipped"; fi
+	@touch $@
+
+.venv/installed-lint: .venv/installed
+	$(PIP) install --no-build-isolation --editable '.[lint]'
+	@touch $@

@@ -1,0 +1,74 @@
+"""What evidence was not there, and how to get it next time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model.diagnosis import Missing
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+
+
+def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
+    """The gaps that matter for what failed: nothing about devices is asked for where only the host failed."""
+    gaps = list(_unseen_by_runs(evidence))
+    if _device_failed(evidence, facts):
+        gaps += _device_gaps(evidence, facts)
+    if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
+        gaps.append(
+            Missing(
+                "why the process was killed",
+                "SIGKILL leaves no reason; neither a kernel line nor a counter is in the input",
+                "sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events",
+            )
+        )
+    if evidence.command is None and evidence.inputs:
+        gaps.append(
+            Missing(
+                "the launch command",
+                "the input does not show it",
+                "add --command 'THE COMMAND', or start it with: oomdoctor run -- THE COMMAND",
+            )
+        )
+    return tuple({gap.what: gap for gap in gaps}.values())
+
+
+def _unseen_by_runs(evidence: Evidence) -> Iterator[Missing]:
+    for run in evidence.runs:
+        for what, why, how in run.unseen:
+            yield Missing(what, why, how)
+        if not run.complete:
+            yield Missing(
+                "the end of the run",
+                "the supervisor died before it could write its last record",
+                "keep oomdoctor outside the limit that killed the command",
+            )
+
+
+def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
+    return bool(evidence.of_kind(EventKind.DEVICE_OOM)) or any(
+        facts.value("oom.requested_bytes", member) is not None for member in facts.members(Scope.DEVICE)
+    )
+
+
+def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
+    if not evidence.snapshots:
+        yield Missing(
+            "a memory snapshot of the failure",
+            "only the message tells of the allocator; who held the memory cannot be seen",
+            "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
+            "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure",
+        )
+    if not evidence.devices and not any(run.device_readings for run in evidence.runs):
+        yield Missing(
+            "who else was on the device",
+            "no process table of the device is in the input",
+            "nvidia-smi > nvidia-smi.txt while the command runs",
+        )
+    if facts.value("torch.version") is None and facts.value("engine.version") is None:
+        yield Missing(
+            "the framework's version",
+            "no version is printed; settings are given in every spelling",
+            "python -c 'import torch; print(torch.__version__)'",
+        )

@@ -1,0 +1,100 @@
+"""The one pipeline that `analyze` and `run` share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from ..facts import derive_facts
+from ..facts.budget import budgets
+from ..facts.holdings import holdings
+from ..facts.incidents import find_incidents
+from ..facts.series import all_series
+from ..model.diagnosis import Diagnosis, Environment
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..playbook.load import Playbook, load_playbook, rule_directories
+from ..playbook.match import match_rules
+from ..readers.inputs import read_inputs
+from .missing import missing_evidence
+from .verdict import decide, fingerprint, summarise
+
+
+def diagnose(
+    paths: Sequence[str | Path],
+    *,
+    command: str | None = None,
+    rules: Sequence[Path] = (),
+    stdin: BinaryIO | None = None,
+    progress: Callable[[str, int], None] | None = None,
+    now_seconds: float | None = None,
+) -> Diagnosis:
+    """Read the inputs and say what they mean.
+
+    `command` is the launch line where the input lacks it; `rules` are directories beside the shipped playbook;
+    `stdin` is what `-` names; `progress` is told (input, bytes read so far).
+    Never raises for a bad input: it is `refused` in the result, with the reason.
+    """
+    evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
+    playbook = load_playbook(rule_directories(rules))
+    return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds)
+
+
+def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float) -> Diagnosis:
+    """The diagnosis of evidence that is already read."""
+    facts = derive_facts(evidence)
+    findings = match_rules(playbook, facts)
+    incidents = find_incidents(evidence)
+    device_budgets = budgets(evidence, facts)
+    verdict = decide(findings, incidents, facts, evidence.inputs)
+    return Diagnosis(
+        verdict=verdict,
+        summary=summarise(verdict, findings, incidents, device_budgets, facts),
+        fingerprint=fingerprint(findings, incidents, facts),
+        findings=findings,
+        budgets=device_budgets,
+        incidents=incidents,
+        missing=missing_evidence(evidence, facts),
+        facts=facts,
+        inputs=evidence.inputs,
+        environment=_environment(evidence, facts),
+        series=all_series(evidence),
+        excerpts=evidence.excerpts,
+        holdings=holdings(evidence, facts),
+        notes=tuple(f"A rule was left out: {problem}" for problem in playbook.problems),
+        made_seconds=now_seconds,
+    )
+
+
+def _environment(evidence: Evidence, facts: FactSet) -> Environment:
+    if not evidence.runs:
+        versions = {
+            name: str(facts.value(fact))
+            for name, fact in (("torch", "torch.version"), (str(facts.value("engine.name")), "engine.version"))
+            if facts.value(fact) is not None
+        }
+        return Environment(command=evidence.command, versions=versions)
+    run = evidence.runs[0]
+    return Environment(
+        command=evidence.command,
+        working_directory=run.working_directory,
+        started_seconds=run.started_seconds,
+        ended_seconds=run.ended_seconds,
+        ended_how=_ended_how(run.exit_status, run.signal),
+        versions=run.versions,
+        host=run.host,
+        variables=run.variables,
+    )
+
+
+def _ended_how(status: int | None, signal_number: int | None) -> str | None:
+    if signal_number is not None:
+        import signal
+
+        try:
+            return f"killed by {signal.Signals(signal_number).name}"
+        except ValueError:
+            return f"killed by signal {signal_number}"
+    return None if status is None else f"exit status {status}"

@@ -1,0 +1,120 @@
+"""The one-word outcome, the two sentences that say it, and the fingerprint that groups incidents."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+
+from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
+from ..model.facts import FactSet, Scope
+from ..model.units import format_bytes
+
+FINGERPRINT_VERSION = 1
+"""Raised when the parts of the fingerprint change, so that trackers do not mix the two."""
+
+
+def decide(
+    findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet, inputs: Sequence[InputRecord]
+) -> Verdict:
+    """The verdict. A finding that is only possible never turns a failure into 'not out of memory'."""
+    if not any(record.status != "refused" for record in inputs):
+        return Verdict.UNDETERMINED
+    first = findings[0] if findings else None
+    if first and first.confidence is not Confidence.POSSIBLE:
+        if first.degraded:
+            return Verdict.DEGRADED
+        return Verdict.NOT_OUT_OF_MEMORY if first.family == "not-oom" else Verdict.OUT_OF_MEMORY
+    if incidents:
+        return Verdict.OUT_OF_MEMORY
+    if first or _failed(facts):
+        return Verdict.UNDETERMINED
+    return Verdict.NO_FAILURE
+
+
+def _failed(facts: FactSet) -> bool:
+    """Something ended badly, whatever it was."""
+    return (
+        facts.value("activity.exception") is not None
+        or facts.value("exit.killed") is True
+        or facts.value("exit.signal") is not None
+        or facts.value("exit.status") not in (None, 0)
+    )
+
+
+def summarise(
+    verdict: Verdict,
+    findings: Sequence[Finding],
+    incidents: Sequence[Incident],
+    budgets: Sequence[Budget],
+    facts: FactSet,
+) -> str:
+    """Two sentences: what ran out with its numbers, then the cause (or that none is known) and who held it."""
+    return f"{_what_happened(verdict, incidents, budgets, facts)} {_why(verdict, findings)}"
+
+
+def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:
+    if verdict is Verdict.NO_FAILURE:
+        return "Nothing in the input failed for want of memory."
+    if not incidents:
+        ending = _ending(facts)
+        return f"The input shows no allocation that failed{ending}."
+    incident = incidents[0]
+    sentence = f"{incident.cause} on {incident.where}" if incident.where else incident.cause
+    numbers = []
+    if incident.requested_bytes is not None:
+        numbers.append(f"{format_bytes(incident.requested_bytes)} asked for")
+    free = _free_at(incident.where, facts)
+    if free is not None:
+        numbers.append(f"{format_bytes(free)} free")
+    total = next((budget.total_bytes for budget in budgets if budget.where == incident.where), None)
+    if total is not None:
+        numbers.append(f"{format_bytes(total)} in all")
+    return f"{sentence}: {', '.join(numbers)}." if numbers else f"{sentence}."
+
+
+def _free_at(where: str, facts: FactSet) -> int | None:
+    if where not in facts.members(Scope.DEVICE):
+        return None
+    value = facts.value("oom.free_bytes", where)
+    return value if isinstance(value, int) else None
+
+
+def _ending(facts: FactSet) -> str:
+    exception, signal, status = (facts.value(name) for name in ("activity.exception", "exit.signal", "exit.status"))
+    if exception:
+        return f"; the program ended with {exception}"
+    if signal is not None:
+        return f"; the program was ended by signal {signal}"
+    if status not in (None, 0):
+        return f"; the program ended with status {status}"
+    return ""
+
+
+def _why(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    if not findings:
+        return {
+            Verdict.NO_FAILURE: "There is nothing to explain.",
+            Verdict.UNDETERMINED: "No rule of the playbook matches, so the cause is unknown.",
+        }.get(verdict, "No rule of the playbook matches, so the cause is unknown; see what evidence is missing.")
+    first = findings[0]
+    sure = {"confirmed": "The cause is confirmed", "likely": "The likely cause", "possible": "A possible cause"}
+    title = first.title[:1].lower() + first.title[1:] if first.title[:2].istitle() else first.title
+    owner = f", held by {first.owner}" if first.owner else ""
+    return f"{sure[first.confidence.value]}: {title}{owner} ({first.rule})."
+
+
+def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet) -> str:
+    """`<version>:<12 hex digits>` of the cause and the place in the code, stable across runs, machines and line edits.
+
+    The place is the user's innermost frame without directories and line numbers, else the engine and its phase.
+    """
+    cause = findings[0].cause if findings else (incidents[0].cause if incidents else "none")
+    frame = facts.value("activity.frame") or facts.value("host.failing_line")
+    if isinstance(frame, str):
+        place = re.sub(r":\d+", "", re.sub(r"\S*" + re.escape(os.sep), "", frame))
+    else:
+        place = "/".join(str(facts.value(name) or "") for name in ("engine.name", "activity.phase"))
+    digest = hashlib.sha256(f"{cause}\n{place}".encode()).hexdigest()
+    return f"{FINGERPRINT_VERSION}:{digest[:12]}"

@@ -1,0 +1,211 @@
+"""Any mix of inputs → one Evidence. What cannot be read is refused with the reason, and the rest goes on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, BinaryIO, cast
+
+from ..errors import OomdoctorError
+from ..model.devices import DeviceReading
+from ..model.diagnosis import Excerpt, InputRecord
+from ..model.events import LogEvent
+from ..model.evidence import Evidence
+from ..model.run import RunRecord
+from ..model.snapshot import Snapshot
+from .bundle import is_bundle, read_run
+from .identify import HEAD_BYTES, InputKind, archive_name, gunzip_head, identify, is_gzip
+from .log.engine import read_log
+from .snapshot import read_snapshot
+
+MAX_FILES_IN_FOLDER = 2_000
+"""A folder with more files is read up to here, in order of name, and the result says so."""
+
+Progress = Callable[[str, int], None]
+
+
+def read_inputs(
+    paths: Sequence[str | Path],
+    *,
+    stdin: BinaryIO | None = None,
+    command: str | None = None,
+    progress: Progress | None = None,
+) -> Evidence:
+    """Read files, folders, bundles and `-` (stdin) by what they are.
+
+    `command` wins over a launch line that the inputs hold. Never raises for a bad input.
+    """
+    reading = _Reading(progress)
+    for path in dict.fromkeys(str(path) for path in paths):
+        if path == "-":
+            reading.read_stdin(stdin)
+        else:
+            reading.read_path(Path(path), path)
+    return reading.evidence(command)
+
+
+@dataclass
+class _Reading:
+    """The evidence while it is being gathered."""
+
+    progress: Progress | None
+    inputs: list[InputRecord] = field(default_factory=list)
+    events: list[LogEvent] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    devices: list[DeviceReading] = field(default_factory=list)
+    runs: list[RunRecord] = field(default_factory=list)
+    excerpts: list[Excerpt] = field(default_factory=list)
+
+    def evidence(self, command: str | None) -> Evidence:
+        if command is None and self.runs:
+            command = shlex.join(self.runs[0].command)
+        return Evidence(
+            inputs=tuple(self.inputs),
+            events=tuple(self.events),
+            snapshots=tuple(self.snapshots),
+            devices=tuple(self.devices),
+            runs=tuple(self.runs),
+            excerpts=tuple(self.excerpts),
+            command=command,
+        )
+
+    def record(self, path: str, kind: str, status: str, why: str = "") -> None:
+        self.inputs.append(InputRecord(path, kind, status, why))
+
+    def read_path(self, path: Path, shown: str) -> None:
+        try:
+            if path.is_dir():
+                self._read_folder(path, shown)
+            elif path.is_file():
+                self._read_file(path, shown)
+            elif path.exists():
+                self.record(shown, "unknown", "refused", "neither a file nor a folder")
+            else:
+                self.record(shown, "unknown", "refused", "no such file")
+        except OSError as error:
+            self.record(shown, "unknown", "refused", error.strerror or str(error))
+
+    def read_stdin(self, stdin: BinaryIO | None) -> None:
+        if stdin is None:
+            self.record("-", "unknown", "refused", "there is no standard input")
+            return
+        with SpooledTemporaryFile(max_size=64 << 20) as spool:
+            while piece := stdin.read(1 << 20):
+                spool.write(piece)
+            spool.seek(0)
+            head = spool.read(HEAD_BYTES)
+            spool.seek(0)
+            if identify(head) is InputKind.SNAPSHOT:
+                self.record("-", InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
+            else:
+                self._read_stream(cast(BinaryIO, spool), head, "-")
+
+    def _read_folder(self, folder: Path, shown: str) -> None:
+        if is_bundle(folder):
+            self._read_bundle(folder, shown)
+            return
+        before = len(self.inputs)
+        files = list(_files_below(folder, MAX_FILES_IN_FOLDER + 1))
+        for path in files[:MAX_FILES_IN_FOLDER]:
+            inside = f"{shown.rstrip('/')}/{path.relative_to(folder)}"
+            if path.is_dir():
+                self._read_bundle(path, inside)
+            else:
+                self._read_file(path, inside)
+        if len(files) > MAX_FILES_IN_FOLDER:
+            self.record(shown, "folder", "partly", f"only the first {MAX_FILES_IN_FOLDER:,} files were read")
+        elif all(record.status == "refused" for record in self.inputs[before:]):
+            self.record(shown, "folder", "refused", "it holds no log, snapshot, nvidia-smi output or incident bundle")
+
+    def _read_bundle(self, folder: Path, shown: str) -> None:
+        """A bundle's parts are named relative to it, so that the report is the same wherever the bundle lies."""
+        prefix = "" if not self.runs else f"{folder.name}/"
+        try:
+            bundle = read_run(folder, prefix)
+        except OomdoctorError as error:
+            self.record(shown, "bundle", "refused", str(error))
+            return
+        self.runs.append(bundle.run)
+        self.record(
+            folder.resolve().name,
+            "bundle",
+            "read" if bundle.run.complete and not bundle.problems else "partly",
+            "; ".join(bundle.problems),
+        )
+        for path in (*bundle.logs, *bundle.snapshots):
+            self._read_file(path, f"{prefix}{path.relative_to(folder)}", quiet=True)
+
+    def _read_file(self, path: Path, shown: str, quiet: bool = False) -> None:
+        """`quiet`: an empty file is no news (a bundle's stderr.log of a silent program)."""
+        try:
+            with path.open("rb") as stream:
+                head = stream.read(HEAD_BYTES)
+                stream.seek(0)
+                if quiet and not head:
+                    return
+                if identify(head) is InputKind.SNAPSHOT:
+                    self._read_snapshot(path, shown)
+                else:
+                    self._read_stream(stream, head, shown)
+        except OSError as error:
+            self.record(shown, "unknown", "refused", error.strerror or str(error))
+
+    def _read_snapshot(self, path: Path, shown: str) -> None:
+        try:
+            snapshot = read_snapshot(path, shown)
+        except OomdoctorError as error:
+            self.record(shown, InputKind.SNAPSHOT.value, "refused", str(error))
+            return
+        self.snapshots.append(snapshot)
+        unknown = f"parts not understood: {', '.join(snapshot.unknown_keys)}" if snapshot.unknown_keys else ""
+        self.record(shown, InputKind.SNAPSHOT.value, "partly" if unknown else "read", unknown)
+
+    def _read_stream(self, stream: IO[bytes], head: bytes, shown: str) -> None:
+        kind = identify(head)
+        if kind is InputKind.LOG:
+            self._read_log(stream, shown)
+        elif kind is InputKind.EMPTY:
+            why = "it is a damaged gzip file" if is_gzip(head) and head else "the file is empty"
+            self.record(shown, kind.value, "refused", why)
+        elif kind is InputKind.ARCHIVE:
+            content = gunzip_head(head) if is_gzip(head) else head
+            self.record(
+                shown, kind.value, "refused", f"it is {archive_name(content)}: unpack it and give what is inside"
+            )
+        else:
+            self.record(shown, kind.value, "refused", "binary data that is neither a snapshot nor text")
+
+    def _read_log(self, stream: IO[bytes], shown: str) -> None:
+        progress = self.progress
+        reading = read_log(
+            cast(BinaryIO, stream), shown, progress=None if progress is None else lambda done: progress(shown, done)
+        )
+        self.events += reading.events
+        self.excerpts += reading.excerpts
+        self.devices += reading.device_readings
+        only_devices = bool(reading.device_readings) and not reading.events
+        notes = "; ".join(reading.notes)
+        self.record(shown, "nvidia-smi" if only_devices else "log", "partly" if notes else "read", notes)
+
+
+def _files_below(folder: Path, most: int) -> Iterator[Path]:
+    """Files and bundles below `folder` in order of name; links that lead out of it are passed over."""
+    root, count = folder.resolve(), 0
+    stack = [folder]
+    while stack:
+        children = sorted(stack.pop().iterdir(), reverse=True)
+        below = []
+        for child in reversed(children):
+            if not child.resolve().is_relative_to(root):
+                continue
+            if child.is_dir() and not child.is_symlink() and not is_bundle(child):
+                below.append(child)
+            elif child.is_file() or child.is_dir():
+                yield child
+                count += 1
+                if count >= most:
+                    return
+        stack += reversed(below)
