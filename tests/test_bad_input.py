@@ -1,0 +1,179 @@
+"""GIVEN inputs that are broken, hostile or beside the point WHEN they are analysed THEN a sentence says so.
+
+Nothing crashes, nothing is executed, nothing is lost: a good input beside a bad one is still read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
+    "of which 1.59 GiB is free. Including non-PyTorch memory, this process has 22.41 GiB memory in use. Of the "
+    "allocated memory 8.77 GiB is allocated by PyTorch, and 13.23 GiB is reserved by PyTorch but unallocated."
+)
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+def analyze(*words: str | Path, stdin: bytes | None = None, cwd: Path | None = None) -> tuple[dict[str, Any], int, str]:
+    """The report, the exit status and what was said on stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "oomdoctor", "analyze", *map(str, words), "--format", "json"],
+        capture_output=True,
+        input=stdin,
+        cwd=cwd,
+        timeout=300,
+    )
+    errors = done.stderr.decode()
+    assert "Traceback" not in errors
+    return json.loads(done.stdout), done.returncode, errors
+
+
+def only_input(report: dict[str, Any]) -> dict[str, str]:
+    (record,) = report["inputs"]
+    return record
+
+
+class Evil:
+    """Unpickling this by the ordinary way creates a file."""
+
+    def __init__(self, proof: Path) -> None:
+        self.proof = proof
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, (f"touch {self.proof}",)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pickle_that_names_os_system_is_refused_and_not_run(tmp_path: Path, protocol: int) -> None:
+    proof = tmp_path / "proof"
+    evil = tmp_path / "evil.pickle"
+    evil.write_bytes(pickle.dumps({"segments": [], "device_traces": [[Evil(proof)]]}, protocol=protocol))
+    report, status, errors = analyze(evil)
+    assert not proof.exists()
+    assert status == 3
+    record = only_input(report)
+    assert record["status"] == "refused"
+    assert "system" in record["why"]
+    assert "system" in errors
+
+
+@pytest.mark.parametrize("kept", [1, 10, 200])
+def test_a_truncated_pickle_is_refused(tmp_path: Path, kept: int) -> None:
+    cut = tmp_path / "cut.pickle"
+    cut.write_bytes(pickle.dumps({"segments": [{"address": 1 << 60}] * 9, "device_traces": [[]]})[:kept])
+    report, status, _ = analyze(cut)
+    assert status == 3
+    assert only_input(report)["status"] == "refused"
+    assert report["verdict"] == "undetermined"
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    report, status, _ = analyze(tmp_path / "empty.log")
+    assert status == 3
+    assert only_input(report)["why"] == "the file is empty"
+
+
+def test_a_missing_file_is_refused_and_the_rest_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "crash.log"
+    log.write_text(OOM)
+    report, status, errors = analyze(tmp_path / "gone.log", log)
+    assert status == 0
+    assert [record["status"] for record in report["inputs"]] == ["refused", "read"]
+    assert "no such file" in errors
+    assert report["incidents"]
+
+
+def test_a_folder_without_anything_known_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
+    report, status, _ = analyze(tmp_path)
+    assert status == 3
+    assert "holds no log" in report["inputs"][-1]["why"]
+
+
+def test_binary_junk_is_refused(tmp_path: Path) -> None:
+    junk = tmp_path / "crash.log"
+    junk.write_bytes(bytes(range(256)) * 100)
+    report, status, _ = analyze(junk)
+    assert status == 3
+    assert only_input(report)["status"] == "refused"
+
+
+def test_a_checkpoint_is_refused_with_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(200))
+    report, _, _ = analyze(tmp_path / "model.pt")
+    assert "zip archive" in only_input(report)["why"]
+
+
+FORMS = {
+    "utf-8": OOM.encode(),
+    "utf-8 with mark": b"\xef\xbb\xbf" + OOM.encode(),
+    "utf-16 little endian": OOM.encode("utf-16"),
+    "utf-16 big endian without mark": OOM.encode("utf-16-be"),
+    "latin-1": "Prüfung läuft\n".encode("latin-1") + OOM.encode(),
+    "crlf": b"start\r\n" + OOM.encode() + b"\r\nend\r\n",
+    "ansi colours": b"\x1b[31m" + OOM.replace("CUDA", "\x1b[1mCUDA\x1b[0m").encode() + b"\x1b[0m",
+    "tqdm": b" 10%|#   | 1/10\r 20%|##  | 2/10\r" + OOM.encode() + b"\r",
+    "gzip": gzip.compress(OOM.encode()),
+    "no end of line": OOM.encode().rstrip(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_log_in_another_form_gives_the_same_answer(tmp_path: Path, form: str) -> None:
+    plain, other = tmp_path / "plain.log", tmp_path / "other"
+    plain.write_bytes(FORMS["utf-8"])
+    other.write_bytes(FORMS[form])
+    expected, report = analyze(plain)[0], analyze(other)[0]
+    assert report["verdict"] == "out-of-memory"
+    assert report["diagnoses"] and expected["diagnoses"]
+    for key in ("verdict", "fingerprint"):
+        assert report[key] == expected[key]
+    assert [d["rule"] for d in report["diagnoses"]] == [d["rule"] for d in expected["diagnoses"]]
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    report, status, _ = analyze("-", stdin=OOM.encode())
+    assert status == 0
+    assert only_input(report)["path"] == "-"
+    assert report["verdict"] == "out-of-memory"
+
+
+def test_a_log_without_a_failure_says_so(tmp_path: Path) -> None:
+    (tmp_path / "fine.log").write_text("".join(f"step {n} loss 2.1\n" for n in range(2_000)))
+    report, status, _ = analyze(tmp_path / "fine.log")
+    assert status == 0
+    assert report["verdict"] == "no-failure"
+    assert report["diagnoses"] == []
+
+
+@pytest.mark.slow
+def test_two_hundred_megabytes_of_noise_are_read_in_time(tmp_path: Path) -> None:
+    noise = tmp_path / "noise.log"
+    line = b"INFO 11-29 step 17 loss 2.103 lr 1e-4 tok/s 9113 memory 12 GiB error rate 0.1 allocated ok\n"
+    with noise.open("wb") as stream:
+        for _ in range(200):
+            stream.write(line * ((1 << 20) // len(line)))
+        stream.write(OOM.encode())
+    started = time.monotonic()
+    report, status, _ = analyze(noise)
+    assert status == 0
+    assert report["verdict"] == "out-of-memory"
+    assert time.monotonic() - started < 120
+
+
+def test_wrong_usage_is_status_two() -> None:
+    done = subprocess.run([sys.executable, "-m", "oomdoctor", "analyze"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "PATH" in done.stderr
