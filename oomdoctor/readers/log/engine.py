@@ -1,0 +1,258 @@
+"""Reads a log of any size once: finds lines that may matter, hands them to the families, keeps what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ...model.devices import DeviceReading
+from ...model.diagnosis import Excerpt
+from ...model.events import LogEvent
+from ...model.source import Source
+from .. import nvidia_smi
+from ..text import Utf8Chunks, clean, decode
+from .family import Family, Line, Pattern
+from .ledger import EventLedger, ExcerptShelf
+from .prefixes import Stripped, strip
+from .registry import ALL_FAMILIES
+from .scan import LiteralScanner
+
+_CONTEXT = 6
+"""Lines shown on either side of an event."""
+_REACH = 1 << 16
+"""Bytes before and after a line that its family may look at, and the most of them that count as one line."""
+_LONGEST = 1 << 14
+"""Bytes of a line that are matched at once; a longer one is matched around each anchor it holds."""
+_BEFORE_ANCHOR = 1 << 12
+_LONGEST_SHOWN = 2000
+_LINE_ENDS = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True)
+class LogReading:
+    """What one log said."""
+
+    events: tuple[LogEvent, ...] = ()
+    """In the order of the log. Of equal events the first and the last are kept; the last has `repeats`."""
+    excerpts: tuple[Excerpt, ...] = ()
+    device_readings: tuple[DeviceReading, ...] = ()
+    """From nvidia-smi tables printed into the log."""
+    bytes_read: int = 0
+    lines_read: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def read_log(
+    source: BinaryIO,
+    shown_path: str,
+    families: Sequence[Family] = ALL_FAMILIES,
+    progress: Callable[[int], None] | None = None,
+) -> LogReading:
+    """Reads `source` to its end. `progress` is told the bytes read so far, now and then. Never raises for content."""
+    return _Reader(shown_path, families).read(Utf8Chunks(source), progress)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """One line (or one tqdm segment, or one piece of a gigantic line) of the buffer."""
+
+    start: int
+    end: int
+    number: int
+
+
+class _Reader:
+    def __init__(self, path: str, families: Sequence[Family]) -> None:
+        self.path = path
+        self.patterns: dict[str, list[Pattern]] = {}
+        for family in families:
+            for pattern in family.patterns:
+                self.patterns.setdefault(pattern.anchor, []).append(pattern)
+        self.scanner = LiteralScanner([*self.patterns, *nvidia_smi.ANCHORS])
+        self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
+        self.devices: list[DeviceReading] = []
+        self.table_ends = 0
+        """Number of the last line of the nvidia-smi table read last."""
+        self.buffer = b""
+        self.lines_before = 0
+        """Lines of the log that end before the place counted to."""
+        self.counted_to = 0
+
+    def read(self, chunks: Utf8Chunks, progress: Callable[[int], None] | None) -> LogReading:
+        done = 0
+        """Place in the buffer up to which lines were handled."""
+        for chunk in chunks:
+            drop = max(0, done - _REACH)
+            self.count_lines(drop)
+            self.buffer = self.buffer[drop:] + chunk
+            done, self.counted_to = done - drop, self.counted_to - drop
+            done = self.handle(done, self.last_line_start(done))
+            if progress is not None:
+                progress(chunks.bytes_read)
+        self.handle(done, len(self.buffer))
+        self.count_lines(len(self.buffer))
+        unfinished = bool(self.buffer) and not self.buffer.endswith(b"\n")
+        return LogReading(
+            self.ledger.events(),
+            self.shelf.excerpts(),
+            tuple(self.devices),
+            chunks.bytes_read,
+            self.lines_before + unfinished,
+            (*chunks.notes, *self.ledger.notes()),
+        )
+
+    def last_line_start(self, done: int) -> int:
+        """Up to where lines can be handled now, so that each still has its following lines in the buffer."""
+        limit = len(self.buffer) - _REACH
+        start = self.buffer.rfind(b"\n", done, max(done, limit)) + 1
+        return start if start > done else max(done, limit)
+
+    def count_lines(self, place: int) -> None:
+        """Counts on or back to `place`."""
+        if place >= self.counted_to:
+            self.lines_before += self.buffer.count(b"\n", self.counted_to, place)
+        else:
+            self.lines_before -= self.buffer.count(b"\n", place, self.counted_to)
+        self.counted_to = place
+
+    def handle(self, start: int, end: int) -> int:
+        """Handles the lines of the buffer that begin in [start, end); returns `end`."""
+        span: _Span | None = None
+        anchors: set[str] = set()
+        for hit in self.scanner.hits(self.buffer, start, end):
+            if span is None or hit.position >= span.end:
+                if span is not None:
+                    self.handle_line(span, anchors)
+                span, anchors = self.span_at(hit.position), set()
+            anchors.update(hit.literals)
+        if span is not None:
+            self.handle_line(span, anchors)
+        return end
+
+    def span_at(self, place: int) -> _Span:
+        buffer = self.buffer
+        floor = max(0, place - _REACH)
+        start = buffer.rfind(b"\n", floor, place) + 1 or floor
+        start = buffer.rfind(b"\r", start, place) + 1 or start
+        if place - start > _LONGEST - _BEFORE_ANCHOR:
+            start = place - _BEFORE_ANCHOR
+        longest = start + _LONGEST
+        end = buffer.find(b"\n", place, longest)
+        end = end if end >= 0 else min(longest, len(buffer))
+        carriage = buffer.find(b"\r", place, end)
+        self.count_lines(start)
+        return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
+
+    def handle_line(self, span: _Span, anchors: Iterable[str]) -> None:
+        text = clean(decode(self.buffer[span.start : span.end]))
+        stripped = strip(text)
+        if span.number > self.table_ends and any(anchor in text for anchor in nvidia_smi.ANCHORS if anchor in anchors):
+            self.read_table(span)
+        line: Line | None = None
+        for anchor in anchors:
+            if anchor not in stripped.text:
+                continue
+            for pattern in self.patterns.get(anchor, ()):
+                if (match := pattern.regex.search(stripped.text)) is None:
+                    continue
+                line = line or self.line(span, stripped)
+                for event in _events(pattern.build(match, line)):
+                    self.record(event, span, text)
+
+    def line(self, span: _Span, stripped: Stripped) -> Line:
+        return Line(
+            text=stripped.text,
+            source=Source(path=self.path, line=span.number),
+            rank=stripped.rank,
+            pid=stripped.pid,
+            time_seconds=stripped.time_seconds,
+            following=lambda count: self.neighbours(self.texts_after(span), count, stripped.stream),
+            preceding=lambda count: self.neighbours(self.texts_before(span), count, stripped.stream)[::-1],
+        )
+
+    def neighbours(self, texts: Iterator[str], count: int, stream: str) -> list[str]:
+        """The nearest `count` lines of the same writer, where the lines name their writer."""
+        found: list[str] = []
+        for text in texts:
+            if len(found) >= count:
+                break
+            stripped = strip(text)
+            if not stream or stripped.stream == stream:
+                found.append(stripped.text)
+        return found
+
+    def texts_after(self, span: _Span) -> Iterator[str]:
+        place, last = span.end, min(len(self.buffer), span.end + _REACH)
+        ends = _LINE_ENDS.match(self.buffer, place, last)
+        while ends is not None and ends.end() < last:
+            place = ends.end()
+            ends = _LINE_ENDS.search(self.buffer, place, last)
+            end = ends.start() if ends is not None else last
+            yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
+
+    def texts_before(self, span: _Span) -> Iterator[str]:
+        """Nearest first."""
+        place, first = span.start, max(0, span.start - _REACH)
+        while place > first:
+            end = place - 1
+            if self.buffer[end : end + 1] == b"\n" and self.buffer[end - 1 : end] == b"\r":
+                end -= 1
+            if end < first:
+                return
+            place = max(self.buffer.rfind(b"\n", first, end), self.buffer.rfind(b"\r", first, end)) + 1 or first
+            yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
+
+    def record(self, event: LogEvent, span: _Span, text: str) -> None:
+        if self.ledger.add(event) or self.shelf.wants(event.kind):
+            self.show(event, span, text)
+
+    def show(self, event: LogEvent, span: _Span, text: str) -> None:
+        if not self.shelf.wants(event.kind):
+            return
+        before = self.shown_before(span.start)
+        lines = [*before, text, *self.shown_after(span.end)]
+        first = max(1, span.number - len(before))
+        self.shelf.add(event.kind, span.number, first, [line[:_LONGEST_SHOWN] for line in lines])
+
+    def shown_before(self, place: int) -> list[str]:
+        """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""
+        floor = max(0, place - _REACH)
+        lines = self.buffer[floor:place].split(b"\n")[-_CONTEXT - 1 : -1]
+        return [_last_state(line) for line in lines]
+
+    def shown_after(self, place: int) -> list[str]:
+        lines = self.buffer[place : place + _REACH].split(b"\n", _CONTEXT + 1)[1 : _CONTEXT + 1]
+        return [_last_state(line) for line in lines if line or line is not lines[-1]]
+
+    def read_table(self, span: _Span) -> None:
+        """Reads the nvidia-smi table around a line of it."""
+        before: list[str] = []
+        for text in self.texts_before(span):
+            if not nvidia_smi.is_table_line(text) or len(before) >= nvidia_smi.LONGEST_TABLE:
+                break
+            before.append(text)
+        after: list[str] = []
+        blanks = 0
+        for text in self.texts_after(span):
+            blanks = 0 if text.strip() else blanks + 1
+            if (text.strip() and not nvidia_smi.is_table_line(text)) or blanks > 2:
+                break
+            if len(after) >= nvidia_smi.LONGEST_TABLE:
+                break
+            after.append(text)
+        own = clean(decode(self.buffer[span.start : span.end]))
+        readings = nvidia_smi.find_devices([*before[::-1], own, *after], self.path, span.number - len(before))
+        self.table_ends = span.number + len(after)
+        self.devices.extend(readings)
+
+
+def _last_state(line: bytes) -> str:
+    return clean(decode(line.rstrip(b"\r").rpartition(b"\r")[2][:_LONGEST]))
+
+
+def _events(built: LogEvent | Iterable[LogEvent] | None) -> Iterable[LogEvent]:
+    if built is None:
+        return ()
+    return (built,) if isinstance(built, LogEvent) else built

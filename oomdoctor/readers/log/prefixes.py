@@ -1,0 +1,175 @@
+"""What launchers, containers and loggers print before a line: stripped, and its rank, process and time recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+
+@dataclass(frozen=True)
+class Stripped:
+    """A line without its prefixes."""
+
+    text: str
+    rank: int | None = None
+    pid: int | None = None
+    time_seconds: float | None = None
+    """Unix time; a time printed without a zone is read as UTC."""
+    stream: str = ""
+    """Who printed it, where every line of that writer says so; empty otherwise. Keeps interleaved writers apart."""
+
+
+_Strip = Callable[["re.Match[str]", Stripped], Stripped]
+
+
+@dataclass(frozen=True)
+class _Prefix:
+    regex: re.Pattern[str]
+    strip: _Strip
+
+
+def _rest(match: re.Match[str], line: Stripped) -> Stripped:
+    return replace(line, text=line.text[match.end() :])
+
+
+def _writer(match: re.Match[str], line: Stripped) -> Stripped:
+    return replace(line, text=line.text[match.end() :], stream=line.stream + match[0].strip())
+
+
+def _rank(match: re.Match[str], line: Stripped) -> Stripped:
+    return replace(_writer(match, line), rank=int(match[1]))
+
+
+def _actor(match: re.Match[str], line: Stripped) -> Stripped:
+    """`(VllmWorker rank=1 pid=7)`, `(Worker_TP0 pid=7)`, `(WorkerDict pid=7, ip=…)`, `(raylet)`."""
+    line = _writer(match, line)
+    if found := re.search(r"\brank=(\d{1,6})", match[0]) or _TENSOR_RANK.search(match[0]):
+        line = replace(line, rank=int(found[1]))
+    if found := re.search(r"\bpid=(\d{1,10})", match[0]):
+        line = replace(line, pid=int(found[1]))
+    return line
+
+
+def _stamp(match: re.Match[str], line: Stripped) -> Stripped:
+    line = replace(line, text=line.text[match.end() :], time_seconds=unix_time(match["time"]))
+    if found := _TENSOR_RANK.search(match[0]):
+        line = replace(line, rank=int(found[1]))
+    return line
+
+
+def _system_log(match: re.Match[str], line: Stripped) -> Stripped:
+    line = replace(line, text=line.text[match.end() :])
+    if match["iso"]:
+        line = replace(line, time_seconds=unix_time(match["iso"]))
+    return replace(line, pid=int(match["pid"])) if match["pid"] else line
+
+
+def _box(match: re.Match[str], line: Stripped) -> Stripped:
+    return replace(line, text=line.text[match.end() :].rstrip(" │┃|"))
+
+
+def _docker_json(match: re.Match[str], line: Stripped) -> Stripped:
+    r"""`{"log":"text\n","stream":"stderr","time":"…"}`, as Docker's json-file driver stores it."""
+    text = match["text"].removesuffix("\\n").replace("\\u001b", "\x1b")
+    text = text.replace('\\"', '"').replace("\\t", "\t").replace("\\u003c", "<").replace("\\u003e", ">")
+    return replace(line, text=text.replace("\\\\", "\\"), time_seconds=unix_time(match["time"]))
+
+
+_TENSOR_RANK = re.compile(r"(?<![A-Za-z])TP(\d{1,4})(?![0-9])")
+
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+
+_BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
+    "[": (
+        _Prefix(re.compile(r"\[(?:rank|default)?(\d{1,6})\]:[ ]?"), _rank),
+        _Prefix(re.compile(rf"\[(?P<time>{_ISO})((?: [A-Z]{{2,3}}\d{{1,4}}){{0,6}})\](?:[ ]|$)"), _stamp),
+        _Prefix(re.compile(r"\[ {0,8}\d{1,9}\.\d{3,6}\](?:\[ {0,8}[TC]\d{1,9}\])?[ ]"), _rest),
+        _Prefix(re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\][ ]"), _rest),
+        _Prefix(re.compile(r"\[(?:DP\d{1,4} )?TP(\d{1,4})(?: [A-Z]{2}\d{1,4}){0,4}\][ ]"), _rank),
+    ),
+    "(": (
+        _Prefix(re.compile(r"\((?:[\w:.<>-]{1,120} )?(?:rank=\d+ )?pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\)[ ]?"), _actor),
+        _Prefix(
+            re.compile(r"\((?:raylet|gcs_server|autoscaler|driver)(?:, ip=[\w.:]{1,60}| \+[\w]{1,12})?\)[ ]?"), _actor
+        ),
+    ),
+    ">": (_Prefix(re.compile(r">[ ]"), _rest),),
+    "│": (_Prefix(re.compile(r"│[ ]?"), _box),),
+    "┃": (_Prefix(re.compile(r"┃[ ]?"), _box),),
+    "E": (_Prefix(re.compile(r"E {3,8}(?=\S)"), _rest),),
+    "{": (
+        _Prefix(
+            re.compile(
+                r'\{"log":"(?P<text>(?:[^"\\]|\\.)*)","stream":"\w{1,10}"(?:,"attrs":\{[^{}]*\})?,"time":"(?P<time>[^"]{1,40})"\}'
+            ),
+            _docker_json,
+        ),
+    ),
+}
+_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP])?[ ](?=\S| )"), _stamp)
+_SYSTEM_LOG = _Prefix(
+    re.compile(
+        rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) \S{{1,120}} "
+        r"[\w./@-]{1,80}(?:\[(?P<pid>\d{1,10})\])?:[ ]"
+    ),
+    _system_log,
+)
+_COMPOSE = _Prefix(re.compile(r"[A-Za-z0-9][\w.-]{1,80}[ ]{1,30}\|(?:[ ]|$)"), _writer)
+_REPEATED = re.compile(r" \[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs by default[^)]{0,300}\))?")
+_LOG_HEADER = re.compile(
+    r"(?:\[?\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b\]?:?[ ]{1,4})"
+    r"(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?[ ])?"
+    r"(?:\[?[\w./-]{1,120}:\d{1,6}\][ ]?)"
+)
+_MOST = 8
+"""Prefixes on one line; more than that is not a log."""
+
+
+def strip(text: str) -> Stripped:
+    """`text` (cleaned) without its prefixes. Indentation after the last prefix stays: tracebacks need it."""
+    line = Stripped(text)
+    for _ in range(_MOST):
+        for prefix in _candidates(line.text):
+            if match := prefix.regex.match(line.text):
+                line = prefix.strip(match, line)
+                break
+        else:
+            break
+    if "[repeated " in line.text:
+        line = replace(line, text=_REPEATED.sub("", line.text))
+    return line
+
+
+def strip_log_header(text: str) -> str:
+    """`text` without the level, time and file:line that loggers of serving engines put before every line."""
+    match = _LOG_HEADER.match(text)
+    return text[match.end() :] if match else text
+
+
+def _candidates(text: str) -> tuple[_Prefix, ...]:
+    first = text[:1]
+    if first in _BY_FIRST:
+        known = _BY_FIRST[first]
+        return known if first != "E" else (*known, _COMPOSE)
+    if first.isdigit() and first.isascii():
+        return (_SYSTEM_LOG, _KUBERNETES, _COMPOSE)
+    if first.isalpha() and first.isascii():
+        return (_SYSTEM_LOG, _COMPOSE)
+    return ()
+
+
+def unix_time(text: str) -> float | None:
+    """Unix seconds of an ISO-like time; without a zone it is read as UTC. None when it is not a time."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
+    if match is None:
+        return None
+    zone = (match[4] or "Z").replace("Z", "+00:00")
+    if ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    try:
+        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").astimezone(timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return whole + float(f"0.{match[3] or 0}")

@@ -1,0 +1,151 @@
+"""From bytes to cleaned text: encodings, compression, terminal escapes. Constant memory, whatever the size."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+HEAD = 4096
+"""How many bytes are looked at to tell the encoding."""
+
+_GZIP = b"\x1f\x8b"
+_CHUNK = 1 << 20
+
+
+class Utf8Chunks:
+    """Iterates over a binary stream as UTF-8 chunks: gunzipped, UTF-16 transcoded, byte-order mark dropped.
+
+    Bytes that are not UTF-8 pass through unchanged; `decode` reads the lines that hold them as Latin-1.
+    """
+
+    def __init__(self, source: BinaryIO) -> None:
+        self.notes: list[str] = []
+        self._raw = _Counted(source)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes taken from the source so far, as stored."""
+        return self._raw.count
+
+    def __iter__(self) -> Iterator[bytes]:
+        stream = io.BufferedReader(self._raw, _CHUNK)
+        if stream.peek(2)[:2] == _GZIP:
+            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _CHUNK)  # type: ignore[arg-type]
+        first = self._read(stream, HEAD)
+        encoding, mark = _encoding(first)
+        if encoding is None:
+            yield first[mark:]
+            while piece := self._read(stream):
+                yield piece
+            return
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        piece = first[mark:]
+        while piece:
+            yield decoder.decode(piece).encode("utf-8", "replace")
+            piece = self._read(stream)
+        yield decoder.decode(b"", True).encode("utf-8", "replace")
+
+    def _read(self, stream: io.BufferedReader, size: int = _CHUNK) -> bytes:
+        try:
+            return stream.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self.notes.append(f"the compressed data ends early or is damaged ({error}); what came before was read")
+            return b""
+
+
+class _Counted(io.RawIOBase):
+    """A raw stream that counts what passes."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self.source, self.count = source, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self.source.read(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        return len(data)
+
+
+def _encoding(head: bytes) -> tuple[str | None, int]:
+    """The encoding when it is UTF-16 (None: ASCII-compatible) and the length of the byte-order mark."""
+    if head.startswith(codecs.BOM_UTF8):
+        return None, 3
+    if head.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le", 2
+    if head.startswith(codecs.BOM_UTF16_BE):
+        return "utf-16-be", 2
+    half = len(head) // 2
+    if half >= 2:
+        even, odd = head[0 : 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
+        # Logs are mostly ASCII: every other byte of UTF-16 is zero, and hardly ever its neighbour.
+        if odd > 0.6 * half and even < 0.05 * half:
+            return "utf-16-le", 0
+        if even > 0.6 * half and odd < 0.05 * half:
+            return "utf-16-be", 0
+    return None, 0
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether a file that begins with `head` (some kB) is text in an encoding `Utf8Chunks` reads, compressed or not."""
+    if head.startswith(_GZIP):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD)
+        except zlib.error:
+            return False
+    encoding, mark = _encoding(head)
+    head = head[mark:]
+    if encoding is not None:
+        head = head.decode(encoding, "replace").encode()
+    if b"\0" in head:
+        return False
+    strange = len(head) - len(head.translate(None, _RARE_IN_TEXT))
+    return strange <= 0.02 * len(head)
+
+
+_RARE_IN_TEXT = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b\x08\x07")
+
+
+def decode(raw: bytes) -> str:
+    """One line's text: UTF-8, else Latin-1 (some loggers mix both in one file)."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        # A piece cut out of a long line may begin or end inside a character.
+        cut = raw.lstrip(_CONTINUATION)
+        try:
+            return cut.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if len(cut) > HEAD and error.start >= len(cut) - 3:
+                return cut[: error.start].decode("utf-8")
+            return raw.decode("latin-1")
+
+
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor
+    r"|\x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?"  # OSC: titles, links
+    r"|\x1b[()*+][0-9A-Za-z]"
+    r"|\x1b[ -/]{0,4}[0-~]?"
+    r"|(?:\\x1b|\\u001b|\\033|#033|\^\[)\[[0-9;]{0,24}[mK]"  # as escaped by a logger or by syslog
+)
+_ORPHANS = re.compile(r"\[(?:0|1|22|39|3[0-7]|9[0-7]|[0-9]{1,2}(?:;[0-9]{1,3}){1,4})m")
+"""Colour codes whose escape character was lost when the text was pasted."""
+_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)))
+_NEEDS_CLEANING = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\xa0\ufeff]|\[[0-9;]{1,12}m|\\(?:x1b|u001b|033)\[|#033\[|\^\[\[")
+
+
+def clean(text: str) -> str:
+    """`text` without terminal escapes and control characters; tabs stay, no-break spaces become spaces."""
+    if _NEEDS_CLEANING.search(text) is None:
+        return text
+    text = _ORPHANS.sub("", _ESCAPES.sub("", text))
+    return text.translate(_CONTROLS).replace("\xa0", " ").replace("\ufeff", "")
