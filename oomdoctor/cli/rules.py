@@ -1,0 +1,90 @@
+"""`oomdoctor rules`: check, test and list rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import RuleError
+from ..playbook.cases import run_cases
+from ..playbook.lint import lint
+from ..playbook.load import Playbook, default_rules_directory, load_playbook
+
+_DIRECTORY = click.argument(
+    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
+)
+
+
+@click.group()
+def rules() -> None:
+    """Check, test and list the rules that diagnoses come from.
+
+    DIR is a directory of rules; without it, the rules shipped with oomdoctor.
+    """
+
+
+@rules.command()
+@_DIRECTORY
+@click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+def check(directory: Path | None, strict: bool) -> None:
+    """Say what is wrong with the rules in DIR, with file, line and column.
+
+    Exit status 2 where a rule cannot be used.
+    """
+    playbook = _load(directory)
+    problems = lint(playbook)
+    for problem in problems:
+        click.echo(problem)
+    errors = sum(problem.severity == "error" for problem in problems)
+    warnings = len(problems) - errors
+    click.echo(f"{len(playbook.rules)} rules, {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    if errors or (strict and warnings):
+        raise click.exceptions.Exit(RuleError.exit_code)
+
+
+@rules.command()
+@_DIRECTORY
+def test(directory: Path | None) -> None:
+    """Run the cases that the rules in DIR carry with them.
+
+    Exit status 1 where one fails, 2 where a rule cannot be loaded.
+    """
+    playbook = _load(directory)
+    for problem in playbook.problems:
+        click.echo(f"error: {problem}")
+    results = run_cases(playbook.rules)
+    failed = [result for result in results if not result.passed]
+    for result in failed:
+        place, case = result.case.place, result.case
+        click.echo(
+            f"{place.path}:{place.line}: {result.rule.id}, {case.name}: expected {case.expect}, got {result.got}"
+        )
+        if result.why:
+            click.echo(f"    decided by {result.why}")
+    click.echo(
+        f"{len(results)} cases of {len(playbook.rules)} rules: {len(results) - len(failed)} passed, {len(failed)} failed"
+    )
+    if playbook.problems:
+        raise click.exceptions.Exit(RuleError.exit_code)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+@rules.command(name="list")
+@_DIRECTORY
+def list_rules(directory: Path | None) -> None:
+    """List the rules in DIR: code, cause and title."""
+    playbook = _load(directory)
+    for rule in sorted(playbook.rules, key=lambda rule: rule.id):
+        click.echo(f"{rule.id:<8} {rule.cause:<24} {rule.title}")
+    for problem in playbook.problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _load(directory: Path | None) -> Playbook:
+    return load_playbook([directory or default_rules_directory()])
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

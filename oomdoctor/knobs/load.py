@@ -1,0 +1,231 @@
+"""The table of knobs: which option exists in which version, how it is spelled there, what it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import RuleError
+from ..model.diagnosis import Setting
+from .document import Section, as_section, read_document
+from .versions import version_key, within
+
+FRAMEWORKS = (
+    *("torch", "cuda", "nccl", "transformers", "deepspeed", "accelerate", "diffusers", "vllm", "sglang", "llama.cpp"),
+    *("ollama", "tgi", "lmdeploy", "tensorrt-llm", "ray", "host", "docker", "kubernetes", "slurm", "jax", "tensorflow"),
+)
+COMPONENTS = (
+    *("weights", "kv", "activations", "workspace", "fragmentation", "reserve", "optimizer", "gradients"),
+    *("host-memory", "graphs", "limit", "diagnosis"),
+)
+VALUES = ("switch", "integer", "number", "choice", "text")
+_ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a knob is written from one version to another; `{value}` in `form` is the value."""
+
+    form: str
+    since: str | None = None
+    until: str | None = None
+
+    def lines(self, value: str) -> tuple[str, ...]:
+        """What to copy, one line each."""
+        return tuple(self.form.replace("{value}", value).splitlines())
+
+    @property
+    def versions(self) -> str:
+        """`from 0.11.1`, `up to 0.10.2`, …; empty for all versions."""
+        return _span(self.since, self.until)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The values that versions in a range accept."""
+
+    values: tuple[str, ...]
+    since: str | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One thing that can be set."""
+
+    id: str
+    framework: str
+    component: str
+    effect: str
+    cost: str
+    default: str
+    takes: str
+    """'switch' (no value), 'integer', 'number', 'choice' or 'text'."""
+    spellings: tuple[Spelling, ...]
+    """Oldest first; where several serve one version, the first is the one to show."""
+    choices: tuple[Choices, ...]
+    never: tuple[str, ...]
+    """Values that people try and no version accepts."""
+    evidence: tuple[str, ...]
+    note: str
+
+    def spelled(self, version: str | None) -> tuple[Spelling, ...]:
+        """The spelling in a version (none where it does not exist there); all of them where it is unknown."""
+        if version is None or version_key(version) is None:
+            return self.spellings
+        return tuple(item for item in self.spellings if within(version, item.since, item.until))[:1]
+
+    def refusal(self, value: str, version: str | None) -> str | None:
+        """Why the knob does not take a value in a version (in any, where that is None); None where it does."""
+        if value in self.never:
+            return f"no version of {self.framework} accepts {value!r}"
+        if self.takes == "integer" and not re.fullmatch(r"-?[0-9]+", value):
+            return f"{value!r} is not a whole number"
+        if self.takes == "number" and not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value):
+            return f"{value!r} is not a number"
+        fitting = [item for item in self.choices if version is None or within(version, item.since, item.until)]
+        if fitting and not any(value in item.values for item in fitting):
+            return f"{value!r} is not one of {', '.join(fitting[-1].values)}"
+        return None
+
+
+class Knobs(Mapping[str, Knob]):
+    """All knobs by id."""
+
+    def __init__(self, knobs: Mapping[str, Knob]) -> None:
+        self._knobs = dict(knobs)
+
+    def spell(self, knob: str, value: str, version: str | None) -> Setting:
+        """The setting as this version spells it.
+
+        Where the version is unknown and spellings differ, all of them, with a note on which is for which. Where
+        the version has no such option or does not take the value, no lines, and the note says so.
+        Raises KeyError for a knob that is not in the table.
+        """
+        found = self._knobs[knob]
+        known = version is not None and version_key(version) is not None
+        spellings = found.spelled(version)
+        if known and not spellings:
+            spans = " or ".join(item.versions for item in found.spellings)
+            return Setting(knob, value, (), f"{found.framework} {version} has no such option; it exists {spans}")
+        if known and (refusal := found.refusal(value, version)) and "<" not in value:
+            return Setting(knob, value, (), f"{found.framework} {version}: {refusal}")
+        lines = tuple(dict.fromkeys(line for item in spellings for line in item.lines(value)))
+        notes = [found.note] if found.note else []
+        if not known and len(spellings) > 1:
+            notes.insert(0, "; ".join(_for_versions(found.framework, item, value) for item in spellings))
+        elif not known and spellings[0].versions:
+            notes.insert(0, f"For {found.framework} {spellings[0].versions}")
+        return Setting(knob, value, lines, ". ".join(notes))
+
+    def __getitem__(self, knob: str) -> Knob:
+        return self._knobs[knob]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._knobs)
+
+    def __len__(self) -> int:
+        return len(self._knobs)
+
+
+@lru_cache(maxsize=1)
+def load_knobs() -> Knobs:
+    """The knobs shipped with oomdoctor. Raises RuleError where the table is wrong."""
+    return read_knobs(Path(__file__).with_name("knobs.yaml"))
+
+
+def read_knobs(path: Path) -> Knobs:
+    """The knobs in a file. Raises RuleError at the place of the first fault."""
+    document = read_document(path).only(("knobs",), "the table of knobs")
+    knobs: dict[str, Knob] = {}
+    for item in document.sequence("knobs"):
+        section = as_section(item)
+        knob = _knob(section)
+        if knob.id in knobs:
+            section.place.refuse(f"the knob {knob.id!r} stands here twice")
+        knobs[knob.id] = knob
+    if not knobs:
+        raise RuleError("there are no knobs in it", path)
+    return Knobs(knobs)
+
+
+_KEYS = (
+    *("id", "framework", "component", "effect", "cost", "default", "takes", "spellings", "choices", "never"),
+    *("evidence", "note"),
+)
+
+
+def _knob(section: Section) -> Knob:
+    section.only(_KEYS, "a knob")
+    name = section.text("id")
+    if not _ID.fullmatch(name):
+        section.entries["id"].place.refuse(f"an id is framework.name in lower case; not {name!r}")
+    takes = _one_of(section, "takes", VALUES)
+    spellings = tuple(_spelling(as_section(item), takes) for item in section.sequence("spellings"))
+    choices = tuple(_choices(as_section(item)) for item in section.sequence("choices"))
+    if not spellings:
+        section.place.refuse("a knob needs at least one spelling")
+    if bool(choices) != (takes == "choice"):
+        section.place.refuse("choices belong to a knob that takes a choice, and only there")
+    return Knob(
+        id=name,
+        framework=_one_of(section, "framework", FRAMEWORKS),
+        component=_one_of(section, "component", COMPONENTS),
+        effect=_sentence(section, "effect"),
+        cost=_sentence(section, "cost"),
+        default=section.text("default", ""),
+        takes=takes,
+        spellings=spellings,
+        choices=choices,
+        never=section.texts("never"),
+        evidence=section.texts("evidence"),
+        note=" ".join(section.text("note", "").split()),
+    )
+
+
+def _spelling(section: Section, takes: str) -> Spelling:
+    section.only(("form", "since", "until"), "a spelling")
+    form = section.text("form")
+    if ("{value}" in form) == (takes == "switch"):
+        section.place.refuse("a form holds {value} unless the knob is a switch")
+    return Spelling(form, *_bounds(section))
+
+
+def _choices(section: Section) -> Choices:
+    section.only(("values", "since", "until"), "choices")
+    return Choices(section.texts("values"), *_bounds(section))
+
+
+def _bounds(section: Section) -> tuple[str | None, str | None]:
+    since, until = section.text("since", "") or None, section.text("until", "") or None
+    for key, bound in (("since", since), ("until", until)):
+        if bound is not None and version_key(bound) is None:
+            section.entries[key].place.refuse(f"{bound!r} is not a version")
+    return since, until
+
+
+def _one_of(section: Section, key: str, known: tuple[str, ...]) -> str:
+    found = section.text(key)
+    if found not in known:
+        section.entries[key].place.refuse(f"{key!r} is one of {', '.join(known)}; not {found!r}")
+    return found
+
+
+def _sentence(section: Section, key: str) -> str:
+    return " ".join(section.text(key).split())
+
+
+def _for_versions(framework: str, spelling: Spelling, value: str) -> str:
+    written = " and ".join(spelling.lines(value))
+    return f"{written}: {framework} {spelling.versions or 'of any version'}"
+
+
+def _span(since: str | None, until: str | None) -> str:
+    if since and until:
+        return f"{since} to {until}"
+    if since:
+        return f"from {since}"
+    return f"up to {until}" if until else ""

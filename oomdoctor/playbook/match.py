@@ -1,0 +1,185 @@
+"""Rules against facts: the findings, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..knobs.load import Knobs, load_knobs
+from ..model.diagnosis import EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
+from ..model.facts import FactSet, Scope
+from .causes import FAMILY_OF
+from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
+from .expression import Expression
+from .load import Playbook
+from .rule import KnobValue, Rule, RuleRemedy, Translation
+from .template import Template, format_raw
+from .terms import Lookup
+
+HEADROOM = 1.1
+"""A remedy is enough when it frees the shortfall and a tenth more."""
+
+_UNKNOWN = {"en": "unknown", "zh": "未知"}
+_CHECK_FIRST = {
+    "en": "{do} (where {condition}; not known here: {facts})",
+    "zh": "{do}（前提：{condition}；此处未知：{facts}）",
+}
+
+
+def match_rules(playbook: Playbook, facts: FactSet, language: str = "en") -> tuple[Finding, ...]:
+    """Try every rule on every member of its scope; findings by confidence, then by the bytes they explain.
+
+    A finding that another one masks comes right after it, or later. `language` picks the texts where a rule has
+    them ('en', 'zh').
+    """
+    found = []
+    for rule in playbook.rules:
+        for outcome in outcomes(rule, facts):
+            if outcome.outcome is Outcome.MATCHED:
+                found.append((rule, _Writer(outcome, facts, language).finding()))
+    return _ranked(found)
+
+
+def outcomes(rule: Rule, facts: FactSet) -> Iterator[RuleOutcome]:
+    """How a rule fares on each member of its scope."""
+    members = (None,) if rule.scope is Scope.INCIDENT else facts.members(rule.scope)
+    for member in members:
+        yield evaluate_rule(rule, facts, member)
+
+
+def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
+    """Order by confidence and bytes, each finding after those that mask it.
+
+    A cause takes the place of its best symptom, however weak the cause's own evidence is.
+    """
+    waiting = sorted(found, key=lambda pair: (pair[1].confidence.rank, -(pair[1].explains_bytes or 0)))
+    placed: list[Finding] = []
+    visiting: set[int] = set()
+
+    def place(number: int) -> None:
+        if number in visiting:
+            return
+        visiting.add(number)
+        finding = waiting[number][1]
+        for other, (rule, cause) in enumerate(waiting):
+            if finding.rule in rule.masks and _same_place(cause, finding):
+                place(other)
+        placed.append(finding)
+
+    for number in range(len(waiting)):
+        place(number)
+    return tuple(placed)
+
+
+def _same_place(one: Finding, other: Finding) -> bool:
+    return not one.scope or not other.scope or one.scope == other.scope
+
+
+class _Writer:
+    """Fills the texts of one rule that matched."""
+
+    def __init__(self, outcome: RuleOutcome, facts: FactSet, language: str) -> None:
+        self.outcome, self.rule, self.member, self.facts = outcome, outcome.rule, outcome.member, facts
+        self.language = language if language in _UNKNOWN else "en"
+        self.words = self.rule.translations.get(language, Translation())
+        self.lookup: Lookup = lookup_for(facts, self.member)
+
+    def finding(self) -> Finding:
+        rule, words = self.rule, self.words
+        if self.outcome.confidence is None:
+            raise ValueError(f"{rule.id} did not match")
+        owner = words.owner or rule.owner
+        return Finding(
+            rule=rule.id,
+            cause=rule.cause,
+            family=FAMILY_OF[rule.cause],
+            title=words.title or rule.title,
+            confidence=self.outcome.confidence,
+            scope={} if self.member is None else {rule.scope.value: self.member},
+            explain=self._fill(words.explain or rule.explain),
+            owner=self._fill(owner) if owner is not None and owner.complete(self.lookup) else None,
+            evidence=self._evidence(),
+            remedies=tuple(self._remedies()),
+            not_remedies=tuple(
+                NotRemedy(item.what, self._fill(item.why))
+                for original, item in zip(rule.not_remedies, words.not_remedies or rule.not_remedies, strict=True)
+                if original.applies is None or original.applies.value(self.lookup) is not False
+            ),
+            to_confirm=tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm),
+            explains_bytes=self._bytes(rule.explains),
+            degraded=rule.degraded is not None and rule.degraded.value(self.lookup) is True,
+        )
+
+    def _fill(self, template: Template) -> str:
+        return template.fill(self.lookup, _UNKNOWN[self.language])
+
+    def _bytes(self, expression: Expression | None) -> int | None:
+        value = None if expression is None else expression.value(self.lookup)
+        return None if value is None or isinstance(value, str) else round(value)
+
+    def _evidence(self) -> tuple[EvidenceItem, ...]:
+        """What the conditions stood on, each fact once on each side; the strongest conditions first."""
+        found: dict[tuple[str, str], EvidenceItem] = {}
+        strength = ("confirms", "supports", "when")
+        speaking = [step for step in self.outcome.trace if step.role in strength and step.value is not None]
+        for step in sorted(speaking, key=lambda step: strength.index(step.role)):
+            speaks = "for" if step.value else "against"
+            for name in step.condition.term.deciders(self.lookup):
+                fact, spec = self.facts.find(name, self.member), self.facts.specs[name]
+                if fact is not None:
+                    item = EvidenceItem(
+                        name, fact.value, spec.type.value, str(fact.source), speaks, spec.meaning, step.condition.text
+                    )
+                    found.setdefault((name, speaks), item)
+        return tuple(sorted(found.values(), key=lambda item: item.speaks != "for"))
+
+    def _remedies(self) -> Iterator[Remedy]:
+        for remedy in self.rule.remedies:
+            applies = True if remedy.applies is None else remedy.applies.value(self.lookup)
+            setting = self._setting(remedy.set)
+            if applies is False or (setting is not None and not setting.lines):
+                continue
+            frees = self._bytes(remedy.frees)
+            yield Remedy(
+                id=remedy.id,
+                do=self._do(remedy, unsure=applies is None),
+                set=setting,
+                frees_bytes=frees,
+                enough=self._enough(remedy, frees),
+                cost=self.words.cost.get(remedy.id, remedy.cost),
+                source=remedy.source,
+            )
+
+    def _do(self, remedy: RuleRemedy, unsure: bool) -> str:
+        do = self._fill(self.words.do.get(remedy.id, remedy.do))
+        if not unsure or remedy.applies is None:
+            return do
+        missing = [name for name in remedy.applies.names if self.lookup(name) is None]
+        form = _CHECK_FIRST[self.language]
+        return form.format(do=do.rstrip("."), condition=remedy.applies.text, facts=", ".join(missing))
+
+    def _enough(self, remedy: RuleRemedy, frees: int | None) -> bool | None:
+        if remedy.enough is not None:
+            value = remedy.enough.value(self.lookup)
+            return None if value is None else bool(value)
+        shortfall = self.facts.value("oom.shortfall_bytes", self.member)
+        if frees is None or shortfall is None or isinstance(shortfall, str):
+            return None
+        return frees >= HEADROOM * shortfall
+
+    def _setting(self, wanted: KnobValue | None) -> Setting | None:
+        """The setting as the version seen spells it; one without lines does not exist there."""
+        knobs = load_knobs()
+        if wanted is None or wanted.knob not in knobs:
+            return None
+        value = wanted.value.fill(self.lookup, "<N>", format_raw)
+        return knobs.spell(wanted.knob, value, self._version(knobs, wanted.knob))
+
+    def _version(self, knobs: Knobs, knob: str) -> str | None:
+        framework = knobs[knob].framework
+        if framework == "torch":
+            value = self.facts.value("torch.version")
+        elif self.facts.value("engine.name") == framework:
+            value = self.facts.value("engine.version")
+        else:
+            return None
+        return None if value is None else str(value)
