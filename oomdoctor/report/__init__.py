@@ -1,1 +1,20 @@
 """A diagnosis as HTML, JSON, Markdown or terminal text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from ..model.diagnosis import Diagnosis
+
+FORMATS = ("html", "json", "markdown", "terminal")
+
+
+def render(diagnosis: Diagnosis, format: str) -> str:
+    """The report as text that ends in a newline. Raises ValueError for a format outside FORMATS."""
+    if format not in FORMATS:
+        raise ValueError(f"no such report format: {format!r} (one of {', '.join(FORMATS)})")
+    # A renderer's libraries are loaded when it is asked for: `--format json` needs neither jinja2 nor rich.
+    renderer = cast("Callable[[Diagnosis], str]", import_module(f".{format}", __name__).render)
+    return renderer(diagnosis)

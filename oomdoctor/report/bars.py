@@ -1,0 +1,114 @@
+"""A budget as one horizontal bar: which segments, in which order, how wide. Pure; drawing is svg.py's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.diagnosis import Budget
+from ..model.units import format_bytes
+from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
+from .text import format_share, one_line
+
+_WIDEST = 1.6
+"""The axis ends at this many times the total: a larger request is drawn cut, and said to be."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the bar. `start` and `width` are fractions of the axis."""
+
+    name: str
+    category: Category
+    bytes: int
+    size: str
+    share: str
+    how_known: str
+    start: float
+    width: float
+
+
+@dataclass(frozen=True)
+class RequestBar:
+    """The request that did not fit, to the bar's scale, from where free memory begins."""
+
+    bytes: int
+    size: str
+    start: float
+    width: float
+    cut: bool
+    """It is larger than the axis: the picture shows only its beginning."""
+
+
+@dataclass(frozen=True)
+class BudgetView:
+    """A bar. The segments' bytes add up to the total exactly; those of no bytes are not drawn."""
+
+    where: str
+    total_bytes: int
+    total: str
+    capacity: float
+    """Where the total ends on the axis, as a fraction."""
+    segments: tuple[Segment, ...]
+    free_bytes: int | None
+    unattributed_bytes: int
+    request: RequestBar | None
+    in_words: str
+    """The bar for those who do not see it."""
+    over: str
+    """A warning where the parts claim more than the total; empty otherwise."""
+
+
+def view_budget(budget: Budget) -> BudgetView:
+    """The bar of one device, or of the host."""
+    rows = [(one_line(part.name, 80), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
+    if budget.unattributed_bytes:
+        rows.append((UNATTRIBUTED.label, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
+    # Within held memory the input's order stands: it is the same on every device, so bars can be compared.
+    rows.sort(key=lambda row: draw_order(row[1]))
+    free = [size for _, category, size, _ in rows if category is FREE]
+    request = budget.request_bytes
+    free_start = (
+        sum(size for _, category, size, _ in rows if category is not FREE and size > 0) if free else budget.total_bytes
+    )
+    drawn = sum(size for _, _, size, _ in rows if size > 0)
+    base = max(budget.total_bytes, drawn, 1)
+    axis = max(base, min(free_start + (request or 0), base * _WIDEST))
+    segments, position = [], 0
+    for name, category, size, how_known in rows:
+        width = max(size, 0) / axis
+        share = format_share(size, budget.total_bytes)
+        known = one_line(how_known, 80)
+        segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
+        position += max(size, 0)
+    where = one_line(budget.where, 60)
+    total = format_bytes(budget.total_bytes)
+    asked = None
+    if request is not None:
+        end = min(free_start + request, axis)
+        cut = free_start + request > axis
+        asked = RequestBar(request, format_bytes(request), free_start / axis, (end - free_start) / axis, cut)
+    return BudgetView(
+        where=where,
+        total_bytes=budget.total_bytes,
+        total=total,
+        capacity=budget.total_bytes / axis,
+        segments=tuple(segments),
+        free_bytes=sum(free) if free else None,
+        unattributed_bytes=budget.unattributed_bytes,
+        request=asked,
+        in_words=_in_words(where, total, segments, asked),
+        over=_over(budget),
+    )
+
+
+def _in_words(where: str, total: str, segments: list[Segment], request: RequestBar | None) -> str:
+    parts = "; ".join(f"{each.name} {each.size}" for each in segments) or "nothing is known of its parts"
+    asked = f". The request of {request.size} did not fit" if request else ""
+    return f"{where}, {total} in all: {parts}{asked}."
+
+
+def _over(budget: Budget) -> str:
+    if budget.unattributed_bytes >= 0:
+        return ""
+    excess = format_bytes(-budget.unattributed_bytes)
+    return f"The parts come to {excess} more than the total: the sources were read at different moments, or overlap."

@@ -1,0 +1,127 @@
+"""The report as JSON: the contract `oomdoctor.report/1` that other programs read (see report.schema.json)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from .. import __version__
+from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Remedy, Setting
+
+SCHEMA = "oomdoctor.report/1"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The report as one JSON object.
+
+    Only ASCII is written: the text is often read in a terminal, where a raw C1 control or direction mark would act.
+    """
+    return json.dumps(as_json_object(diagnosis), indent=2, allow_nan=False, ensure_ascii=True) + "\n"
+
+
+def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The report as the contract's object: sizes are integers in bytes, times seconds, what is unknown is null."""
+    report = {
+        "schema": SCHEMA,
+        "oomdoctor": __version__,
+        "fingerprint": diagnosis.fingerprint,
+        "verdict": diagnosis.verdict.value,
+        "summary": diagnosis.summary,
+        "diagnoses": [_finding(finding) for finding in diagnosis.findings],
+        "budget": [_budget(budget) for budget in diagnosis.budgets],
+        "incidents": [
+            {"when": each.when_seconds, "where": each.where, "cause": each.cause, "source": each.source}
+            for each in diagnosis.incidents
+        ],
+        "missing": [
+            {"what": each.what, "why": each.why, "how_to_get_it": each.how_to_get_it} for each in diagnosis.missing
+        ],
+        "facts": {
+            key: {
+                "value": fact.value,
+                "unit": diagnosis.facts.specs[fact.name].type.value,
+                "source": str(fact.source),
+            }
+            for key, fact in diagnosis.facts.items()
+            # A number that is none is not a fact: it is left out like everything else that is unknown.
+            if not _is_not_a_number(fact.value)
+        },
+        "inputs": [
+            {"path": each.path, "kind": each.kind, "status": each.status, "why": each.why} for each in diagnosis.inputs
+        ],
+    }
+    portable: dict[str, Any] = _portable(report)
+    return portable
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause,
+        "family": finding.family,
+        "title": finding.title,
+        "confidence": finding.confidence.value,
+        "scope": dict(finding.scope),
+        "explain": finding.explain,
+        "owner": finding.owner,
+        "evidence": [_evidence(item) for item in finding.evidence],
+        "remedies": [_remedy(remedy) for remedy in finding.remedies],
+        "not_remedies": [{"what": each.what, "why": each.why} for each in finding.not_remedies],
+        "to_confirm": [{"what": each.what, "command": each.command} for each in finding.to_confirm],
+    }
+
+
+def _evidence(item: EvidenceItem) -> dict[str, Any]:
+    return {
+        "fact": item.fact,
+        "value": item.value,
+        "unit": item.unit,
+        "source": item.source,
+        "speaks": item.speaks,
+    }
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {
+        "id": remedy.id,
+        "do": remedy.do,
+        "set": None if remedy.set is None else _setting(remedy.set),
+        "frees_bytes": remedy.frees_bytes,
+        "enough": remedy.enough,
+        "cost": remedy.cost,
+        "source": remedy.source,
+    }
+
+
+def _setting(setting: Setting) -> dict[str, Any]:
+    return {"knob": setting.knob, "value": setting.value, "lines": list(setting.lines), "note": setting.note}
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    return {
+        "where": budget.where,
+        "total_bytes": budget.total_bytes,
+        "parts": [{"name": part.name, "bytes": part.bytes, "how_known": part.how_known} for part in budget.parts],
+        "unattributed_bytes": budget.unattributed_bytes,
+    }
+
+
+def _is_not_a_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _portable(value: Any) -> Any:
+    """The same with what strict JSON parsers refuse replaced: lone surrogates (undecodable paths) and NaN."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if _is_not_a_number(value):
+        return None
+    if isinstance(value, dict):
+        return {_portable(key): _portable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_portable(each) for each in value]
+    return value

@@ -1,0 +1,164 @@
+"""Bars and timelines as static SVG.
+
+Positions are percentages, so a picture is as wide as its column while its text keeps its size. Nothing carries a style
+attribute: the report's Content-Security-Policy forbids them. Texts take their colours from classes of report.css, which
+knows both colour schemes; the colours of categories are the same in both.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from .bars import BudgetView, Segment
+from .palette import INK, Category
+from .timeline import Chart
+
+_BAR, _LANE = 46, 68
+_CHARACTER, _COLUMN = 7.0, 1080.0
+"""About the width of a character of a label, and of the bar where it is widest."""
+_PLOT_TOP, _PLOT_HEIGHT = 18, 180
+
+PATTERNS = Markup(
+    '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
+    '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".45" stroke-width="2"/></pattern>'
+    '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
+    f'<circle cx="2" cy="2" r="1.2" fill="{INK}" fill-opacity=".6"/></pattern>'
+    "</defs></svg>"
+)
+"""Fills that pictures of one document share; they stand in it once."""
+
+
+def budget_bar(bar: BudgetView, name: str) -> Markup:
+    """The bar of one budget. `name` makes ids unique in the document."""
+    drawn = [each for each in bar.segments if each.width > 0]
+    parts = [_segment(each) for each in drawn]
+    if not drawn:
+        parts.append(
+            Markup('<rect class="outline" x="0" y="0.5" width="{}" height="{}"/>').format(_at(bar.capacity), _BAR)
+        )
+    parts.append(
+        Markup('<line class="end" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(
+            _at(bar.capacity), _LANE if bar.request else _BAR + 1
+        )
+    )
+    if bar.request is not None:
+        parts.append(_request(bar))
+    return _picture("bar", name, _LANE + 2 if bar.request else _BAR + 2, bar.where, bar.in_words, parts)
+
+
+def chip(category: Category) -> Markup:
+    """The category's colour and pattern, beside its name."""
+    return Markup('<svg class="chip" width="13" height="13" aria-hidden="true" focusable="false">{}</svg>').format(
+        _fill(category)
+    )
+
+
+def share_bar(fraction: float, category: Category) -> Markup:
+    """A row's bar in a table."""
+    return Markup(
+        '<svg class="share" width="100%" height="10" aria-hidden="true" focusable="false">'
+        '<svg width="{}" height="10">{}</svg></svg>'
+    ).format(_at(min(max(fraction, 0.0), 1.0)), _fill(category))
+
+
+def timeline(chart: Chart, name: str) -> Markup:
+    """The curves of one place. `name` makes ids unique in the document."""
+    bottom = _PLOT_TOP + _PLOT_HEIGHT
+    parts = [Markup('<line class="axis" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom)]
+    for mark in chart.grid:
+        parts.append(
+            Markup(
+                '<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/><text class="tick" x="0" y="{1}">{2}</text>'
+            ).format(_y(mark.height), _y(mark.height, above=4), mark.label)
+        )
+    for mark in chart.limits:
+        parts.append(
+            Markup(
+                '<line class="limit" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
+                '<text class="limit-name" x="100%" y="{1}" text-anchor="end">{2}</text>'
+            ).format(_y(mark.height), _y(mark.height, above=5), mark.label)
+        )
+    parts.append(
+        Markup('<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 1000" preserveAspectRatio="none">').format(
+            _PLOT_TOP, _PLOT_HEIGHT
+        )
+    )
+    for curve in chart.curves:
+        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.1f}" for x, y in curve.points)
+        parts.append(
+            Markup(
+                '<polyline class="curve curve-{}" fill="none" vector-effect="non-scaling-stroke" points="{}"/>'
+            ).format(curve.place % 4, steps)
+        )
+    parts.append(Markup("</svg>"))
+    parts.append(
+        Markup(
+            '<text class="tick" x="0" y="{0}">start</text>'
+            '<text class="tick" x="100%" y="{0}" text-anchor="end">{1} later</text>'
+        ).format(bottom + 16, chart.duration)
+    )
+    return _picture("timeline", name, bottom + 22, f"{chart.where} over time", chart.in_words, parts)
+
+
+def curve_sample(place: int) -> Markup:
+    """The line style of a chart's curve, beside its name."""
+    return Markup(
+        '<svg class="sample" width="26" height="10" aria-hidden="true" focusable="false">'
+        '<line class="curve curve-{}" x1="0" x2="26" y1="5" y2="5"/></svg>'
+    ).format(place % 4)
+
+
+def _picture(kind: str, name: str, height: int, title: str, description: str, parts: list[Markup]) -> Markup:
+    return Markup(
+        '<svg class="{kind}" width="100%" height="{height}" role="img" aria-labelledby="{name}-t {name}-d">'
+        '<title id="{name}-t">{title}</title><desc id="{name}-d">{description}</desc>{parts}</svg>'
+    ).format(kind=kind, height=height, name=name, title=title, description=description, parts=Markup("").join(parts))
+
+
+def _segment(segment: Segment) -> Markup:
+    room = int(segment.width * _COLUMN / _CHARACTER) - 2
+    label = Markup("")
+    if room >= max(len(segment.name), len(segment.size)):
+        ink = Markup("") if segment.category.key == "free" else Markup(' fill="{}"').format(INK)
+        label = Markup(
+            '<text class="label" x="8" y="20"{ink}>{name}</text>'
+            '<text class="label size" x="8" y="36"{ink}>{size}</text>'
+        ).format(ink=ink, name=segment.name, size=segment.size)
+    # A picture inside the picture clips a label that a narrow window leaves no room for.
+    return Markup('<svg x="{}" y="1" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
+        _at(segment.start), _at(segment.width), _BAR,
+        f"{segment.name}: {segment.size} {segment.share}", _fill(segment.category, edge=True), label,
+    )  # fmt: skip
+
+
+def _request(bar: BudgetView) -> Markup:
+    request = bar.request
+    assert request is not None
+    box = Markup('<rect class="request" x="{}" y="52" width="{}" height="15" rx="2"/>').format(
+        _at(request.start), _at(request.width)
+    )
+    cut = " (cut: larger than this picture)" if request.cut else ""
+    place, anchor, shift = (
+        (request.start, "end", -8) if request.start > 0.4 else (request.start + request.width, "start", 8)
+    )
+    return box + Markup('<text class="request-name" x="{}" y="64" dx="{}" text-anchor="{}">{}</text>').format(
+        _at(place), shift, anchor, f"asked for {request.size}{cut}"
+    )
+
+
+def _fill(category: Category, *, edge: bool = False) -> Markup:
+    if category.key == "free":
+        return Markup('<rect class="empty" x="0.5" y="0.5" width="100%" height="100%"/>')
+    solid = Markup('<rect width="100%" height="100%" fill="{}"/>').format(category.colour)
+    if category.key in ("idle", "unattributed"):
+        solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-{})"/>').format(category.key)
+    return solid + (Markup('<rect class="edge" width="100%" height="100%"/>') if edge else Markup(""))
+
+
+def _at(fraction: float) -> str:
+    return f"{100 * fraction:.3f}".rstrip("0").rstrip(".") + "%"
+
+
+def _y(height: float, above: int = 0) -> str:
+    return f"{_PLOT_TOP + _PLOT_HEIGHT * (1 - height) - above:.1f}"

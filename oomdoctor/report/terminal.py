@@ -1,0 +1,122 @@
+"""The report for a terminal: the answer in 80 columns, in plain text where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ..model.diagnosis import Diagnosis
+from .bars import BudgetView
+from .view import ReportView, view_report
+
+_BAR = 40
+_MOST = 4
+"""Budgets and missing things named here; the HTML report has them all."""
+_TONES = {"out-of-memory": "bold red", "degraded": "bold yellow", "undetermined": "bold yellow"}
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The summary as plain text, 80 columns wide."""
+    out = io.StringIO()
+    console = Console(file=out, width=80, no_color=True, force_terminal=False, color_system=None, legacy_windows=False)
+    render_terminal(diagnosis, console)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
+    """Print the summary; the console decides on colour (NO_COLOR, a pipe) and width."""
+    view = view_report(diagnosis)
+    _verdict(view, console)
+    for bar in [view.budget, *view.other_budgets][:_MOST]:
+        if bar is not None:
+            _budget(bar, console)
+    hidden = len(view.other_budgets) + 1 - _MOST
+    if hidden > 0:
+        _say(console, f"… and {hidden} more in the report", style="dim")
+    _cause(view, console)
+    _change(view, console)
+    _missing(view, console)
+    _heading(console, "Fingerprint", view.fingerprint)
+
+
+def _verdict(view: ReportView, console: Console) -> None:
+    console.print()
+    _say(console, view.tag.upper(), style=_TONES.get(view.verdict, "bold"))
+    _say(console, view.headline, style="bold")
+    if view.lead:
+        _say(console, view.lead)
+
+
+def _budget(bar: BudgetView, console: Console) -> None:
+    console.print()
+    _say(console, f"{bar.where}, {bar.total}", style="bold")
+    table = Table.grid(padding=(0, 1), expand=False)
+    table.add_column(ratio=None, max_width=30, overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    room = max(min(_BAR, console.width - 60), 4)
+    for each in bar.segments:
+        blocks = round(each.width * room) if each.bytes > 0 else 0
+        mark = Text("█" * max(blocks, 1 if each.bytes > 0 else 0), style=each.category.colour)
+        table.add_row(Text(each.name), each.size, each.share, mark)
+    if bar.request is not None:
+        blocks = max(round(bar.request.width * room), 1)
+        table.add_row(Text("asked for, did not fit"), bar.request.size, "", Text("░" * blocks, style="bold"))
+    if not bar.segments:
+        table.add_row(Text("parts not measured"), "", "", "")
+    console.print(Padding(table, (0, 0, 0, 2)))
+    if bar.over:
+        _say(console, bar.over, style="dim")
+
+
+def _cause(view: ReportView, console: Console) -> None:
+    cause = view.cause
+    if cause is None:
+        _heading(console, "Cause", "not determined")
+        return
+    _heading(console, "Cause", f"{cause.title} ({cause.confidence}; {cause.rule}, {cause.cause})")
+    if cause.owner:
+        _heading(console, "Who held it", cause.owner)
+    others = [f"{each.rule} {each.title} ({each.confidence})" for each in view.findings[1:3]]
+    if others:
+        _heading(console, "Also", "; ".join(others))
+
+
+def _change(view: ReportView, console: Console) -> None:
+    change = view.change
+    if change is None:
+        return
+    _heading(console, "Change this", change.do)
+    for line in change.lines:
+        # Not wrapped: a line that the terminal breaks is still one line when it is copied.
+        console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
+    if change.note:
+        _say(console, change.note, style="dim")
+    _say(console, change.effect)
+
+
+def _missing(view: ReportView, console: Console) -> None:
+    if not view.missing:
+        return
+    _heading(console, "Not seen", "")
+    for each in view.missing[:_MOST]:
+        _say(console, f"- {each.what}: {each.why}" if each.why else f"- {each.what}")
+    if len(view.missing) > _MOST:
+        _say(console, f"- and {len(view.missing) - _MOST} more in the report")
+
+
+def _heading(console: Console, name: str, text: str) -> None:
+    console.print()
+    console.print(f"[bold]{escape(name)}[/bold]", highlight=False)
+    if text:
+        _say(console, text)
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, 2)), highlight=False)
