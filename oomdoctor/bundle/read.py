@@ -1,0 +1,174 @@
+"""Reads an incident bundle back, up to its last whole record. The bundle may come from anywhere: nothing in it is trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import BundleError
+from .records import Records, bounded_lines, read_lines
+from .write import SCHEMA
+
+MAX_MANIFEST_BYTES = 4 << 20
+MAX_RECORDS_BYTES = 512 << 20
+MAX_PROCESSES = 4096
+MAX_SNAPSHOTS = 256
+
+LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
+"""The logs of a bundle. `stdout.log.tail-1`, `-2` … follow `stdout.log` where the run was cut off before they were joined."""
+
+_SCHEMA_FAMILY = SCHEMA.rpartition("/")[0] + "/"
+_PROBE_FILE = re.compile(r"(\d{1,10})\.records")
+
+
+@dataclass(frozen=True)
+class StoredBundle:
+    """All that an incident folder holds, checked but not interpreted."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    supervisor: Records
+    probes: Mapping[int, Records]
+    """By process id."""
+    snapshots: tuple[Path, ...]
+    logs: tuple[Path, ...]
+    """In reading order; only those that exist and are not empty."""
+    complete: bool
+    """The supervisor lived to write its last record."""
+    refused: tuple[str, ...] = ()
+    """What was left alone and why, a sentence each."""
+
+    @property
+    def damaged(self) -> int:
+        """How many records of the whole bundle could not be read."""
+        return self.supervisor.damaged + sum(records.damaged for records in self.probes.values())
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether `path` is a folder that says it is an incident bundle (of any version). Never raises."""
+    try:
+        return str(_read_manifest(path).get("schema", "")).startswith(_SCHEMA_FAMILY)
+    except BundleError:
+        return False
+
+
+def read_bundle(path: Path) -> StoredBundle:
+    """Read the bundle in the folder `path`.
+
+    Raises BundleError when it is no bundle, is of a version this one does not know, or its manifest cannot be read.
+    All else that is missing, damaged or refused is said in the result.
+    """
+    manifest = _read_manifest(path)
+    schema = manifest.get("schema")
+    if schema != SCHEMA:
+        if isinstance(schema, str) and schema.startswith(_SCHEMA_FAMILY):
+            raise BundleError(
+                f"{path} was written in the format {schema[:80]}; this version of oomdoctor reads {SCHEMA}"
+            )
+        raise BundleError(f"{path} is not an incident bundle: its manifest.json does not say {SCHEMA}")
+    refused: list[str] = []
+    supervisor = _read_records(path, path / "supervisor.records", refused)
+    probes: dict[int, Records] = {}
+    for file in _listed(path / "probe", refused):
+        named = _PROBE_FILE.fullmatch(file.name)
+        if named and len(probes) < MAX_PROCESSES:
+            probes[int(named[1])] = _read_records(path, file, refused)
+    snapshots = [
+        file
+        for file in _listed(path / "snapshots", refused)
+        if file.suffix == ".pickle" and _usable(path, file, refused)
+    ]
+    if len(snapshots) > MAX_SNAPSHOTS:
+        refused.append(f"snapshots: {len(snapshots)} files; the first {MAX_SNAPSHOTS} are read")
+    return StoredBundle(
+        path=path,
+        manifest=manifest,
+        supervisor=supervisor,
+        probes=probes,
+        snapshots=tuple(snapshots[:MAX_SNAPSHOTS]),
+        logs=tuple(_logs(path, refused)),
+        complete=any(True for _ in supervisor.of_kind("exit")),
+        refused=tuple(refused),
+    )
+
+
+def _read_manifest(bundle: Path) -> dict[str, Any]:
+    file = bundle / "manifest.json"
+    try:
+        with _open_inside(bundle, file) as stream:
+            text = stream.read(MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        raise BundleError(
+            f"{bundle} is not a readable incident bundle: manifest.json: {error.strerror or error}"
+        ) from error
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise BundleError(f"{file} is larger than {MAX_MANIFEST_BYTES >> 20} MiB; no manifest is")
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{file} is not JSON; it was cut off or is no manifest") from error
+    if not isinstance(manifest, dict):
+        raise BundleError(f"{file} is not a JSON object")
+    return manifest
+
+
+def _open_inside(bundle: Path, file: Path) -> BinaryIO:
+    """Open a regular file that really lies inside the bundle; raises OSError otherwise. Never waits on a pipe."""
+    if not file.resolve().is_relative_to(bundle.resolve()):
+        raise PermissionError(1, "a link leads out of the bundle")
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(opened).st_mode):
+        os.close(opened)
+        raise PermissionError(1, "not a regular file")
+    return os.fdopen(opened, "rb")
+
+
+def _usable(bundle: Path, file: Path, refused: list[str]) -> bool:
+    try:
+        _open_inside(bundle, file).close()
+    except OSError as error:
+        refused.append(f"{file.relative_to(bundle)}: {error.strerror or error}")
+        return False
+    return True
+
+
+def _read_records(bundle: Path, file: Path, refused: list[str]) -> Records:
+    name = file.relative_to(bundle)
+    try:
+        with _open_inside(bundle, file) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > MAX_RECORDS_BYTES:
+                refused.append(f"{name}: only its first {MAX_RECORDS_BYTES >> 20} MiB were read")
+            return read_lines(bounded_lines(stream, MAX_RECORDS_BYTES))
+    except FileNotFoundError:
+        return Records()
+    except OSError as error:
+        refused.append(f"{name}: {error.strerror or error}")
+        return Records()
+
+
+def _listed(folder: Path, refused: list[str]) -> list[Path]:
+    try:
+        # oldest first, so that the numbered snapshots of a process stay in order
+        return sorted(folder.iterdir(), key=lambda file: (len(file.name), file.name))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        refused.append(f"{folder.name}: {error.strerror or error}")
+        return []
+
+
+def _logs(bundle: Path, refused: list[str]) -> list[Path]:
+    logs: list[Path] = []
+    for name in LOG_NAMES:
+        tails = sorted(bundle.glob(f"{name}.tail-*"), key=lambda file: (len(file.name), file.name))
+        for file in (bundle / name, *tails[:4]):
+            if os.path.lexists(file) and _usable(bundle, file, refused) and file.stat().st_size:
+                logs.append(file)
+    return logs
