@@ -1,1 +1,31 @@
 """From evidence to facts: one deriver per subject."""
+
+from __future__ import annotations
+
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from . import activity, devices, ending, engine, environment, failure, host, lookalikes, ranks, statistics
+from .deriver import Deriver
+from .registry import REGISTRY
+
+DERIVERS: tuple[Deriver, ...] = (
+    failure.derive,
+    statistics.derive,
+    activity.derive,
+    engine.derive,
+    devices.derive,
+    ranks.derive,
+    host.derive,
+    ending.derive,
+    lookalikes.derive,
+    environment.derive,
+)
+"""In order: the first word on a fact stands, so what is measured comes before what is printed or computed."""
+
+
+def derive_facts(evidence: Evidence) -> FactSet:
+    """All facts that the evidence gives; what it does not give is absent."""
+    facts = FactSet(REGISTRY)
+    for derive in DERIVERS:
+        derive(evidence, facts)
+    return facts

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.source import Source
 
 Deriver = Callable[[Evidence, FactSet], None]
 """Reads the evidence (and facts of derivers before it), puts facts. Never reads a file, never judges a cause."""
@@ -13,7 +14,48 @@ Deriver = Callable[[Evidence, FactSet], None]
 UNKNOWN_DEVICE = "cuda:?"
 """Member for a device-scoped fact when the input does not name the device."""
 
+_PREFIX_OF_BACKEND = {
+    "xpu": "xpu",
+    "mps": "mps",
+    "npu": "npu",
+    "mlu": "mlu",
+    "neuron": "neuron",
+    "metal": "mps",
+    "mlx": "mps",
+}
+"""Backends whose devices are not called `cuda:N`; torch calls ROCm's so as well."""
+
 
 def device_member(device: int | None, backend: str = "cuda") -> str:
     """`cuda:0`, or `cuda:?` where the index is not given."""
-    return f"{backend}:{'?' if device is None else device}"
+    return f"{_PREFIX_OF_BACKEND.get(backend, 'cuda')}:{'?' if device is None else device}"
+
+
+def known_devices(evidence: Evidence) -> set[int]:
+    """Indices of all devices that any input names."""
+    devices = {event.device for event in evidence.events if event.device is not None}
+    devices.update(device for snapshot in evidence.snapshots for device in snapshot.devices)
+    devices.update(reading.index for reading in evidence.devices)
+    for run in evidence.runs:
+        devices.update(reading.index for reading in run.device_readings)
+        devices.update(record.device for record in run.device_ooms)
+    return devices
+
+
+def member_for(evidence: Evidence, device: int | None, backend: str = "cuda") -> str:
+    """The member for a device; one that is not named is the only device of the evidence, where there is just one."""
+    if device is None:
+        known = known_devices(evidence)
+        device = known.pop() if len(known) == 1 else None
+    return device_member(device, backend)
+
+
+def computed(*names: str) -> Source:
+    """The source of a value computed from other facts."""
+    return Source(derived_from=names)
+
+
+def last(items: Iterable[int | float | None]) -> int | float | None:
+    """The last value that is known."""
+    found = [item for item in items if item is not None]
+    return found[-1] if found else None

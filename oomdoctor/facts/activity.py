@@ -1,0 +1,154 @@
+"""activity.*: what the program was doing when it failed, from its stack and the order of the engine's lines."""
+
+from __future__ import annotations
+
+from ..model.events import EventKind, LogEvent
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.run import ExceptionRecord, StackFrame
+from ..model.source import Source
+from .frames import describe, frames_of, is_training, operation_of, phase_of, users_frame
+
+_MEMORY_WORDS = (
+    "outofmemory",
+    "out of memory",
+    "memoryerror",
+    "alloc",
+    "resource_exhausted",
+    "resourceexhausted",
+    "oom",
+    "nvml",
+)
+_AUTOGRAD_OFF = ("no_grad", "inference_mode", "eval_mode")
+
+_PHASE_AFTER: dict[EventKind, str] = {
+    EventKind.ENGINE_START: "load",
+    EventKind.ENGINE_WEIGHTS: "profile",
+    EventKind.ENGINE_PROFILE: "kv-allocation",
+    EventKind.ENGINE_KV_AVAILABLE: "kv-allocation",
+    EventKind.ENGINE_KV_POOL: "graph-capture",
+    EventKind.ENGINE_LOAD: "serving",
+    EventKind.ENGINE_PREEMPTED: "serving",
+}
+"""What an engine does once it has printed such a line."""
+
+_PHASE_OF_FAILURE: dict[EventKind, str] = {
+    EventKind.ENGINE_KV_NONE: "kv-allocation",
+    EventKind.ENGINE_KV_TOO_SMALL: "kv-allocation",
+    EventKind.ENGINE_STARTUP_SHORT: "init",
+    EventKind.ENGINE_NEIGHBOUR_CHANGED: "profile",
+    EventKind.ENGINE_STATE_POOL_SHORT: "kv-allocation",
+}
+
+_OPERATION_OF_PURPOSE = {"weights": "weights", "kv": "kv-append", "compute": "activation"}
+_PHASE_OF_PURPOSE = {"weights": "load", "kv": "kv-allocation", "compute": "warm-up"}
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """The stack first; where there is none, the engine's own words; then the order of its lines."""
+    _put_stack(evidence, facts)
+    _put_engine_words(evidence, facts)
+    _put_order(evidence, facts)
+
+
+def memory_exceptions(evidence: Evidence) -> tuple[LogEvent, ...]:
+    """The tracebacks that end in a memory error; all tracebacks where none does."""
+    exceptions = evidence.of_kind(EventKind.EXCEPTION)
+    about = tuple(e for e in exceptions if _about_memory(e))
+    return about or exceptions
+
+
+def _about_memory(event: LogEvent) -> bool:
+    words = f"{event.word('exception_type') or ''} {event.word('message') or ''}".lower()
+    return any(word in words for word in _MEMORY_WORDS)
+
+
+def _put_stack(evidence: Evidence, facts: FactSet) -> None:
+    """The probe's frames of the failing call where there are any, else the last traceback about memory."""
+    frames: tuple[StackFrame, ...] = ()
+    source: Source | None = None
+    for run in evidence.runs:
+        for record in run.device_ooms:
+            if record.frames:
+                frames, source = record.frames, record.source
+        exceptions: list[ExceptionRecord] = [e for e in run.exceptions if e.is_memory_error] or list(run.exceptions)
+        if exceptions:
+            facts.put("activity.exception", exceptions[-1].exception_type, exceptions[-1].source)
+            if not frames:
+                frames, source = exceptions[-1].frames, exceptions[-1].source
+    tracebacks = memory_exceptions(evidence)
+    for event in reversed(tracebacks):
+        facts.put("activity.exception", event.word("exception_type"), event.source)
+        if not frames:
+            frames, source = frames_of(event), event.source
+    if any(event.fields.get("chained") is True and _about_memory(event) for event in tracebacks):
+        facts.put("activity.in_exception_handler", True, tracebacks[-1].source)
+    if not frames or source is None:
+        return
+    facts.put("activity.operation", operation_of(frames), source)
+    facts.put("activity.phase", phase_of(frames), source)
+    if is_training(frames):
+        facts.put("activity.during_training", True, source)
+    text = " ".join(f"{frame.function} {frame.code}" for frame in frames)
+    if any(word in text for word in _AUTOGRAD_OFF):
+        facts.put("activity.autograd_on", False, source)
+    elif ".backward(" in text:
+        facts.put("activity.autograd_on", True, source)
+    frame = users_frame(frames)
+    if frame is not None:
+        facts.put("activity.frame", describe(frame), source)
+
+
+def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
+    for event in evidence.of_kind(EventKind.ENGINE_WARMUP_FAILED):
+        what = event.word("what")
+        facts.put("activity.phase", "graph-capture" if what == "graph" else "warm-up", event.source)
+        if what in ("sampler", "graph"):
+            facts.put("activity.operation", what, event.source)
+    for event in evidence.of_kind(EventKind.ENGINE_BUFFER_FAILED):
+        purpose = event.word("purpose") or ""
+        facts.put("activity.phase", _PHASE_OF_PURPOSE.get(purpose), event.source)
+        facts.put("activity.operation", _OPERATION_OF_PURPOSE.get(purpose), event.source)
+    for event in evidence.events:
+        facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
+    for event in evidence.of_kind(EventKind.DEVICE_OOM):
+        before, found, _ = event.text.partition("out of memory")
+        if found and before.strip():
+            facts.put("activity.operation", operation_of([StackFrame("", 0, "", before)]), event.source)
+        wrapped = (event.word("wrapped_by") or "").lower()
+        if "load model" in wrapped:
+            facts.put("activity.phase", "load", event.source)
+            facts.put("activity.operation", "weights", event.source)
+        elif "graph" in wrapped:
+            facts.put("activity.phase", "graph-capture", event.source)
+            facts.put("activity.operation", "graph", event.source)
+        elif "sampler" in wrapped:
+            facts.put("activity.phase", "warm-up", event.source)
+            facts.put("activity.operation", "sampler", event.source)
+        elif "vae" in wrapped:
+            facts.put("activity.operation", "decoder", event.source)
+
+
+def _put_order(evidence: Evidence, facts: FactSet) -> None:
+    """The engine's last line before the failure names what it was about to do."""
+    phase: str | None = None
+    source: Source | None = None
+    for event in evidence.events:
+        if event.kind is EventKind.DEVICE_OOM or event.kind is EventKind.ACCELERATOR_ERROR:
+            if phase is not None and source is not None:
+                facts.put("activity.phase", phase, source)
+            return
+        if event.kind is EventKind.ENGINE_PHASE:
+            phase, source = _after_phase(event), event.source
+        elif event.kind in _PHASE_AFTER:
+            phase, source = _PHASE_AFTER[event.kind], event.source
+
+
+def _after_phase(event: LogEvent) -> str | None:
+    named = event.word("phase")
+    if event.word("edge") != "end":
+        return named
+    order = ("load", "profile", "kv-allocation", "graph-capture", "warm-up", "serving")
+    if named not in order:
+        return None
+    return order[min(order.index(named) + 1, len(order) - 1)]

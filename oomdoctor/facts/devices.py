@@ -1,0 +1,122 @@
+"""device.* and devices.*: the cards side by side, as nvidia-smi or the sampler's NVML readings show them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..model.devices import DeviceProcess, DeviceReading
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.source import Source
+from ..model.units import MIB
+from .deriver import computed, device_member
+
+_CONTEXT_ONLY_BYTES = 64 * MIB
+"""Graphics helpers and the driver hold less; not worth the name of a process that occupies a card."""
+
+
+def readings_by_device(evidence: Evidence) -> dict[int, list[DeviceReading]]:
+    """All readings of each device, in time order."""
+    found: dict[int, list[DeviceReading]] = {}
+    for reading in (*evidence.devices, *(r for run in evidence.runs for r in run.device_readings)):
+        found.setdefault(reading.index, []).append(reading)
+    return dict(sorted(found.items()))
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """The last reading of each device, and the spread between devices."""
+    readings = readings_by_device(evidence)
+    last = {index: _fullest_late(found) for index, found in readings.items()}
+    for index, reading in last.items():
+        member, source = device_member(index), reading.source
+        facts.put("device.total_bytes", reading.total_bytes, source, member)
+        facts.put("device.used_bytes", reading.used_bytes, source, member)
+        free = reading.free_bytes
+        if free is None and reading.total_bytes is not None and reading.used_bytes is not None:
+            free = reading.total_bytes - reading.used_bytes - (reading.reserved_by_driver_bytes or 0)
+        facts.put("device.free_bytes", free, source, member)
+        facts.put("device.mig", reading.mig_mode, source, member)
+        _put_processes(reading, member, facts)
+        _put_growth(readings[index], member, facts)
+    _put_spread(last, facts)
+    _put_shared(last, facts)
+
+
+def _fullest_late(readings: list[DeviceReading]) -> DeviceReading:
+    """The last reading that names a process table or use; the freshest word on the device."""
+    told = [r for r in readings if r.used_bytes is not None or r.processes]
+    return (told or readings)[-1]
+
+
+def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:
+    if reading.processes is None:
+        return
+    source = reading.source
+    computing = [p for p in reading.processes if p.kind != "G"]
+    facts.put("device.processes", len({p.pid for p in computing}), source, member)
+    if any(p.own is not None for p in computing):
+        facts.put("device.own_processes", len({p.pid for p in computing if p.own}), source, member)
+    foreign = [p for p in computing if p.own is False]
+    if foreign and all(p.used_bytes is not None for p in foreign):
+        facts.put("device.foreign_bytes", sum(p.used_bytes or 0 for p in foreign), source, member)
+    if foreign:
+        largest = max(foreign, key=lambda p: p.used_bytes or 0)
+        facts.put("device.foreign_process", _name(largest), source, member)
+    listed = [p.used_bytes for p in reading.processes]
+    if reading.used_bytes is not None and all(size is not None for size in listed):
+        unlisted = reading.used_bytes - sum(size or 0 for size in listed) - (reading.reserved_by_driver_bytes or 0)
+        facts.put("device.unlisted_bytes", max(0, unlisted), source, member)
+
+
+def _name(process: DeviceProcess) -> str:
+    return f"{process.name or 'unnamed'} (pid {process.pid})"
+
+
+def _put_growth(readings: list[DeviceReading], member: str, facts: FactSet) -> None:
+    used = [r.used_bytes for r in readings if r.used_bytes is not None]
+    total = readings[-1].total_bytes
+    if len(used) >= 2 and total:
+        facts.put("device.grew_between_readings", used[-1] - used[0] > total // 10, readings[-1].source, member)
+
+
+def _put_spread(last: dict[int, DeviceReading], facts: FactSet) -> None:
+    facts.put("devices.count", len(last) or None, _source(last))
+    used = {i: r.used_bytes for i, r in last.items() if r.used_bytes is not None}
+    ratios = {i: used[i] / total for i in used if (total := last[i].total_bytes)}
+    if len(ratios) < 2:
+        return
+    names = tuple(f"device.used_bytes@{device_member(i)}" for i in ratios)
+    facts.put("devices.fullest_used_ratio", max(ratios.values()), computed(*names))
+    facts.put("devices.emptiest_used_ratio", min(ratios.values()), computed(*names))
+    facts.put("devices.spread_bytes", max(used.values()) - min(used.values()), computed(*names))
+
+
+def _put_shared(last: dict[int, DeviceReading], facts: FactSet) -> None:
+    """One process on several devices, with a context on the first of them: ranks that all touch device 0."""
+    tables = {i: r.processes for i, r in last.items() if r.processes is not None}
+    if not tables:
+        return
+    places = Counter(pid for table in tables.values() for pid in {p.pid for p in table if p.kind != "G"})
+    facts.put("devices.processes_on_several", sum(count > 1 for count in places.values()), _source(last))
+    first = tables.get(0)
+    if first is not None:
+        holding = {
+            p.pid for p in first if p.kind != "G" and (p.used_bytes or _CONTEXT_ONLY_BYTES) >= _CONTEXT_ONLY_BYTES
+        }
+        facts.put("devices.processes_on_first", len(holding), last[0].source)
+        visitors = [p for p in first if places[p.pid] > 1 and p.used_bytes is not None]
+        if visitors:
+            facts.put("devices.visitors_bytes", sum(p.used_bytes or 0 for p in visitors), last[0].source)
+    strangers = [p for table in tables.values() for p in table if _is_remains(p)]
+    if strangers:
+        facts.put("devices.remains_bytes", sum(p.used_bytes or 0 for p in strangers), _source(last))
+
+
+def _is_remains(process: DeviceProcess) -> bool:
+    """An entry whose process the driver can no longer name: it has ended, and its memory has not."""
+    name = (process.name or "").strip().lower()
+    return name in ("unknown error", "[not found]", "not found") and (process.used_bytes or 0) > 0
+
+
+def _source(last: dict[int, DeviceReading]) -> Source:
+    return next(iter(last.values())).source if last else computed()

@@ -1,0 +1,59 @@
+"""exit.*: how the command ended, and whether anything but the signal itself speaks of memory."""
+
+from __future__ import annotations
+
+import signal
+
+from ..model.events import EventKind, LogEvent
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.source import Source
+from .deriver import computed
+
+_KILLED_STATUS = 128 + signal.SIGKILL
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """The run's exit record, then what launchers and supervisors report in the log."""
+    for run in reversed(evidence.runs):
+        source = Source(path=run.path, record="exit")
+        facts.put("exit.status", run.exit_status, source)
+        facts.put("exit.signal", run.signal, source)
+        if run.exit_status is not None:
+            facts.put("exit.clean", run.exit_status == 0, source)
+        if run.signal == signal.SIGKILL or run.exit_status == _KILLED_STATUS:
+            facts.put("exit.killed", True, source)
+    for event in evidence.of_kind(EventKind.PROCESS_KILLED):
+        if _is_kill(event):
+            facts.put("exit.killed", True, event.source)
+        if event.fields.get("oom_stated") is True:
+            facts.put("exit.kill_explained_by_memory", True, event.source)
+        if event.fields.get("guess_only") is True:
+            facts.put("exit.kill_guessed", True, event.source)
+    for event in evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT):
+        facts.put("exit.kill_explained_by_memory", True, event.source)
+    for name in ("host.cgroup_oom_kills", "host.system_oom_kills"):
+        count = facts.value(name)
+        if isinstance(count, int) and count > 0 and facts.value("exit.killed"):
+            facts.put("exit.kill_explained_by_memory", True, computed(name, "exit.killed"))
+    _put_recovered(evidence, facts)
+
+
+def _is_kill(event: LogEvent) -> bool:
+    return event.size("signal") in (signal.SIGKILL, -signal.SIGKILL) or event.size("exit_code") in (
+        -signal.SIGKILL,
+        _KILLED_STATUS,
+    )
+
+
+def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
+    """The program says that it went on, and no failure stands after it."""
+    fatal = (EventKind.DEVICE_OOM, EventKind.PROCESS_KILLED, EventKind.ENGINE_BUFFER_FAILED)
+    recovered: LogEvent | None = None
+    for event in evidence.events:
+        if event.kind is EventKind.RECOVERED:
+            recovered = event
+        elif event.kind in fatal and event.fields.get("fatal") is not False:
+            recovered = None
+    if recovered is not None:
+        facts.put("exit.recovered", True, recovered.source)

@@ -1,0 +1,249 @@
+"""engine.*: what a serving engine printed about its own budget, its KV pool, its buffers and its load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..model.events import EventKind, LogEvent
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, FactType
+from .deriver import computed
+
+_NAMES = {
+    "vllm",
+    "sglang",
+    "tgi",
+    "llama.cpp",
+    "ollama",
+    "lmdeploy",
+    "tensorrt-llm",
+    "deepspeed",
+    "mlc",
+    "mlx",
+    "transformers",
+}
+_PURPOSES = {"weights", "kv", "compute", "runtime", "workspace", "unknown"}
+_WARMUPS = {"sampler", "pooler", "prefill", "graph"}
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """Later lines of an engine stand before earlier ones: a restart with other settings is what failed last."""
+    for event in reversed(evidence.events):
+        engine = event.word("engine")
+        if engine is not None:
+            facts.put("engine.name", engine if engine in _NAMES else "other", event.source)
+        handler = _HANDLERS.get(event.kind)
+        if handler is not None:
+            handler(event, facts)
+    _put_usage(evidence, facts)
+    _put_per_token(facts)
+
+
+def _copy(event: LogEvent, facts: FactSet, **names: str) -> None:
+    """Copy fields of the event to engine facts: `_copy(event, facts, fact_name='field_name')`."""
+    for fact, name in names.items():
+        key = f"engine.{fact}"
+        value = event.number(name) if facts.specs[key].type is FactType.RATIO else event.size(name)
+        facts.put(key, value, event.source)
+
+
+def _start(event: LogEvent, facts: FactSet) -> None:
+    facts.put("engine.version", event.word("version"), event.source)
+    options = event.fields.get("options")
+    for option in options if isinstance(options, tuple) else ():
+        if isinstance(option, tuple) and len(option) == 2:
+            name, value = str(option[0]), option[1]
+            if "speculative" in name and value not in (None, "None", "", False):
+                facts.put("engine.speculative", True, event.source)
+
+
+def _weights(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, weights_bytes="weights_bytes")
+
+
+def _profile(event: LogEvent, facts: FactSet) -> None:
+    _copy(
+        event,
+        facts,
+        weights_bytes="weights_bytes",
+        activation_peak_bytes="activation_peak_bytes",
+        non_torch_bytes="non_torch_bytes",
+        non_torch_before_bytes="non_torch_before_bytes",
+        budget_bytes="budget_bytes",
+        utilization="utilization",
+        kv_available_bytes="kv_bytes",
+    )
+    total, share = event.size("total_bytes"), event.number("utilization")
+    if total is not None and share is not None:
+        facts.put("engine.budget_bytes", round(total * share), event.source)
+
+
+def _kv_available(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, kv_available_bytes="kv_bytes")
+
+
+def _kv_pool(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, kv_pool_tokens="pool_tokens", kv_pool_bytes="pool_bytes", max_length_tokens="max_length_tokens")
+
+
+def _kv_none(event: LogEvent, facts: FactSet) -> None:
+    facts.put("engine.kv_pool_none", True, event.source)
+
+
+def _kv_too_small(event: LogEvent, facts: FactSet) -> None:
+    facts.put("engine.kv_pool_too_small", True, event.source)
+    _copy(
+        event,
+        facts,
+        kv_needed_tokens="needed_tokens",
+        kv_pool_tokens="pool_tokens",
+        kv_needed_bytes="needed_bytes",
+        kv_available_bytes="available_bytes",
+        kv_fitting_tokens="fitting_tokens",
+        max_length_tokens="needed_tokens",
+    )
+
+
+def _startup_short(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, startup_free_bytes="free_bytes", startup_wanted_bytes="wanted_bytes", utilization="utilization")
+
+
+def _neighbour(event: LogEvent, facts: FactSet) -> None:
+    before, after = event.size("initial_free_bytes"), event.size("current_free_bytes")
+    if before is not None and after is not None:
+        facts.put("engine.neighbour_released_bytes", after - before, event.source)
+
+
+def _buffer(event: LogEvent, facts: FactSet) -> None:
+    if event.fields.get("fatal") is False:
+        return
+    purpose = event.word("purpose")
+    facts.put("engine.buffer_purpose", purpose if purpose in _PURPOSES else None, event.source)
+    _copy(event, facts, buffer_bytes="requested_bytes")
+    facts.put("engine.buffer_device", event.device, event.source)
+    if purpose == "kv":
+        _copy(event, facts, kv_refused_bytes="requested_bytes")
+
+
+def _warmup(event: LogEvent, facts: FactSet) -> None:
+    what = event.word("what")
+    facts.put("engine.warmup_failed", what if what in _WARMUPS else "other", event.source)
+    _copy(event, facts, warmup_sequences="sequences", warmup_tokens="tokens")
+
+
+def _pool_exhausted(event: LogEvent, facts: FactSet) -> None:
+    facts.put("engine.token_pool_exhausted", True, event.source)
+    stage = event.word("stage")
+    facts.put("engine.token_pool_stage", stage if stage in ("prefill", "decode", "verify") else None, event.source)
+    if stage == "verify":
+        facts.put("engine.speculative", True, event.source)
+    _copy(
+        event,
+        facts,
+        token_pool_needed_tokens="needed_tokens",
+        token_pool_available_tokens="available_tokens",
+    )
+
+
+def _preempted(event: LogEvent, facts: FactSet) -> None:
+    for name in ("cumulative", "retracted"):
+        facts.put("engine.preemptions", event.size(name), event.source)
+    facts.put("engine.preemptions", 1, event.source)
+
+
+def _load(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, transferring="transferring", waiting="waiting")
+
+
+def _phase(event: LogEvent, facts: FactSet) -> None:
+    if event.word("phase") == "graph-capture":
+        facts.put("engine.graphs_captured", True, event.source)
+
+
+def _state_pool(event: LogEvent, facts: FactSet) -> None:
+    if event.fields.get("hybrid_manager_disabled") is True:
+        facts.put("engine.hybrid_manager_off", True, event.source)
+    else:
+        facts.put("engine.state_pool_short", True, event.source)
+
+
+def _encoder(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, encoder_worst_tokens="worst_case_tokens", encoder_profiled_tokens="profiled_tokens")
+
+
+def _fit(event: LogEvent, facts: FactSet) -> None:
+    facts.put("engine.fit_blocked_by", event.word("blocked_by"), event.source)
+    _copy(event, facts, fit_deficit_bytes="deficit_bytes")
+    if event.word("outcome") in ("failed", "blocked"):
+        facts.put("engine.fit_failed", True, event.source)
+
+
+def _host_short(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, host_needed_bytes="needed_bytes", host_available_bytes="available_bytes")
+
+
+def _sleep(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, sleep_freed_bytes="freed_bytes", sleep_residual_bytes="residual_bytes")
+
+
+def _table(event: LogEvent, facts: FactSet) -> None:
+    model, temporary = event.size("model_bytes"), event.size("temporary_bytes")
+    facts.put("engine.weights_bytes", model, event.source)
+    if event.size("compute_bytes") is None and model is not None and temporary is not None:
+        facts.put("engine.sum_needed_bytes", model + temporary, event.source)
+    available = event.size("available_bytes")
+    if available is None and temporary is not None:
+        available = event.size("total_bytes") or event.size("free_bytes")
+    facts.put("engine.budget_bytes", available, event.source)
+
+
+def _device_oom(event: LogEvent, facts: FactSet) -> None:
+    if event.size("private_pool_bytes"):
+        facts.put("engine.graphs_captured", True, event.source)
+
+
+_HANDLERS: dict[EventKind, Callable[[LogEvent, FactSet], None]] = {
+    EventKind.ENGINE_START: _start,
+    EventKind.ENGINE_WEIGHTS: _weights,
+    EventKind.ENGINE_PROFILE: _profile,
+    EventKind.ENGINE_KV_AVAILABLE: _kv_available,
+    EventKind.ENGINE_KV_POOL: _kv_pool,
+    EventKind.ENGINE_KV_NONE: _kv_none,
+    EventKind.ENGINE_KV_TOO_SMALL: _kv_too_small,
+    EventKind.ENGINE_STARTUP_SHORT: _startup_short,
+    EventKind.ENGINE_NEIGHBOUR_CHANGED: _neighbour,
+    EventKind.ENGINE_BUFFER_FAILED: _buffer,
+    EventKind.ENGINE_WARMUP_FAILED: _warmup,
+    EventKind.ENGINE_TOKEN_POOL_EXHAUSTED: _pool_exhausted,
+    EventKind.ENGINE_PREEMPTED: _preempted,
+    EventKind.ENGINE_LOAD: _load,
+    EventKind.ENGINE_PHASE: _phase,
+    EventKind.ENGINE_STATE_POOL_SHORT: _state_pool,
+    EventKind.ENGINE_ENCODER_BUDGET: _encoder,
+    EventKind.ENGINE_FIT: _fit,
+    EventKind.ENGINE_HOST_SHORT: _host_short,
+    EventKind.ENGINE_SLEEP: _sleep,
+    EventKind.ENGINE_MEMORY_TABLE: _table,
+    EventKind.DEVICE_OOM: _device_oom,
+}
+
+
+def _put_usage(evidence: Evidence, facts: FactSet) -> None:
+    """The highest use of the pool, not the last: it is the peak that preempts."""
+    loads = [(event.number("kv_usage"), event) for event in evidence.of_kind(EventKind.ENGINE_LOAD)]
+    known = [(usage, event) for usage, event in loads if usage is not None]
+    if known:
+        usage, event = max(known, key=lambda pair: pair[0])
+        facts.put("engine.kv_usage", usage, event.source)
+
+
+def _put_per_token(facts: FactSet) -> None:
+    """Bytes a token adds: needed bytes over needed tokens, else the pool's bytes over its tokens."""
+    for size, count in (
+        ("engine.kv_needed_bytes", "engine.kv_needed_tokens"),
+        ("engine.kv_pool_bytes", "engine.kv_pool_tokens"),
+        ("engine.kv_available_bytes", "engine.kv_pool_tokens"),
+    ):
+        total, tokens = facts.value(size), facts.value(count)
+        if isinstance(total, int) and isinstance(tokens, int) and total > 0 and tokens > 0:
+            facts.put("engine.kv_bytes_per_token", total // tokens, computed(size, count))

@@ -1,0 +1,219 @@
+"""oom.*: the device request that failed, and what the message's figures say about everybody else.
+
+Arithmetic (all figures of one message): the segments of this process are `reserved`; all that the device has in use is
+`total - free`; what is neither is unexplained: contexts, libraries and other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..model.events import EventKind, LogEvent
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+from ..model.run import DeviceOomRecord
+from ..model.source import Source
+from ..model.units import GIB, MIB, TIB
+from .deriver import computed, member_for
+from .incidents import latest_device_failures, latest_device_records
+
+CONTEXT_ALLOWANCE_BYTES = GIB
+"""At most this much of the unexplained bytes is taken for the process's own context and libraries.
+
+A context takes 0.2-0.7 GiB with lazy loading, up to about 1 GiB before (CUDA 11.7 and older).
+"""
+
+_ROUNDING_BYTES = 16 * MIB
+"""Two figures of a message, each rounded to 0.01 GiB, may differ by this much and agree."""
+
+_BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
+_IMPOSSIBLE_DEVICE_BYTES = TIB
+"""No accelerator has this much: a single request beyond it is not about capacity."""
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """Facts of the latest incident: the probe's records first, then the messages."""
+    records = latest_device_records(evidence)
+    for record in records:
+        _put_record(record, facts)
+    events = latest_device_failures(evidence)
+    for event in events:
+        _put_event(event, member_for(evidence, event.device, _backend(event)), facts)
+    _put_buffers(evidence, facts)
+    _put_driver_errors(evidence, events, facts)
+    for member in facts.members(Scope.DEVICE):
+        if facts.value("oom.failed", member):
+            _put_derived(member, facts)
+    _put_counts(evidence, events, records, facts)
+
+
+def _backend(event: LogEvent) -> str:
+    word = event.word("backend") or "other"
+    return word if word in _BACKENDS else "other"
+
+
+def _put_record(record: DeviceOomRecord, facts: FactSet) -> None:
+    member, source = f"cuda:{record.device}", record.source
+    facts.put("oom.failed", True, source, member)
+    facts.put("oom.device_index", record.device, source, member)
+    facts.put("oom.backend", "cuda", source)
+    facts.put("oom.requested_bytes", record.requested_bytes, source, member)
+    facts.put("oom.total_bytes", record.device_total_bytes, source, member)
+    facts.put("oom.free_bytes", record.device_free_bytes, source, member)
+    state = record.state
+    if state is not None:
+        facts.put("oom.allocated_bytes", state.allocated_bytes, source, member)
+        facts.put("oom.reserved_bytes", state.reserved_bytes, source, member)
+        facts.put("oom.active_bytes", state.active_bytes, source, member)
+
+
+def _put_event(event: LogEvent, member: str, facts: FactSet) -> None:
+    source = event.source
+    facts.put("oom.failed", True, source, member)
+    facts.put("oom.device_index", event.device, source, member)
+    facts.put("oom.backend", _backend(event), source)
+    generation = event.word("generation")
+    facts.put(
+        "oom.generation", generation if generation in ("cached", "reserved", "sentences", "bare") else None, source
+    )
+    if event.word("advice"):
+        facts.put("oom.advised_fragmentation", True, source)
+    for name in (
+        "requested",
+        "total",
+        "free",
+        "allocated",
+        "active",
+        "reserved_unallocated",
+        "private_pool",
+        "allowed",
+    ):
+        facts.put(f"oom.{name}_bytes", event.size(f"{name}_bytes"), source, member)
+    allocated, idle = event.size("allocated_bytes"), event.size("reserved_unallocated_bytes")
+    reserved = event.size("reserved_bytes")
+    if reserved is None and allocated is not None and idle is not None:
+        reserved = allocated + idle
+    facts.put("oom.reserved_bytes", reserved, source, member)
+    if event.size("allowed_bytes") is not None:
+        facts.put("oom.capped_by", "watermark" if _backend(event) == "mps" else "fraction", source)
+    shape = event.fields.get("shape")
+    if isinstance(shape, tuple) and shape:
+        facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
+        facts.put("oom.tensor_dimensions", len(shape), source, member)
+    _put_processes(event, member, reserved, facts)
+
+
+def _put_processes(event: LogEvent, member: str, reserved: int | None, facts: FactSet) -> None:
+    """Who else is on the device, by the message's list of processes.
+
+    In a container the process's own entry is printed as a stranger's. It is its own when it is at least as large as the
+    segments of the process and either within the allowance of them, or too large to stand beside them on the device.
+    """
+    if event.fields.get("capacity_unknown") is True:
+        return
+    source = event.source
+    own = event.size("process_used_bytes")
+    if own is not None and reserved is not None and own + _ROUNDING_BYTES < reserved:
+        own = None  # NVML could not tell (0 bytes under WSL and in some containers)
+    listed = event.fields.get("other_processes")
+    others = [entry for entry in listed if isinstance(entry, tuple)] if isinstance(listed, tuple) else []
+    sizes = [entry[1] for entry in others if len(entry) > 1 and isinstance(entry[1], int)]
+    total, free = event.size("total_bytes"), event.size("free_bytes")
+    if own is None and reserved is not None and total is not None and free is not None:
+        used = total - free
+        own = next((s for s in sizes if _is_self(s, reserved, used)), None)
+        if own is not None:
+            sizes.remove(own)
+    facts.put("oom.process_used_bytes", own, source, member)
+    if sizes or own is not None:
+        facts.put("oom.foreign_measured", True, source, member)
+    if sizes:
+        facts.put("oom.foreign_bytes", sum(sizes), source, member)
+
+
+def _is_self(size: int, reserved: int, used: int) -> bool:
+    if size + _ROUNDING_BYTES < reserved:
+        return False
+    return size - reserved <= CONTEXT_ALLOWANCE_BYTES or size + reserved > used + _ROUNDING_BYTES
+
+
+def _put_buffers(evidence: Evidence, facts: FactSet) -> None:
+    """A buffer that llama.cpp and its kin could not get is a failed device request as well."""
+    failed = [e for e in evidence.of_kind(EventKind.ENGINE_BUFFER_FAILED) if e.fields.get("fatal") is not False]
+    for event in failed[-1:]:
+        member = member_for(evidence, event.device)
+        facts.put("oom.failed", True, event.source, member)
+        facts.put("oom.device_index", event.device, event.source, member)
+        facts.put("oom.requested_bytes", event.size("requested_bytes"), event.source, member)
+        facts.put("oom.backend", "engine", event.source)
+
+
+def _put_driver_errors(evidence: Evidence, messages: Iterable[LogEvent], facts: FactSet) -> None:
+    for event in reversed(evidence.of_kind(EventKind.ACCELERATOR_ERROR)):
+        library, code = event.word("library"), event.word("code") or ""
+        if library == "nvml":
+            facts.put("oom.nvml_assert", True, event.source)
+        elif event.fields.get("masks_oom") is True or "memory" in code.lower() or "ALLOC" in code.upper():
+            facts.put("oom.library", library, event.source)
+            facts.put("oom.library_code", code or None, event.source)
+            if not list(messages):
+                facts.put("oom.stated_by_driver_only", True, event.source)
+
+
+def _put_derived(member: str, facts: FactSet) -> None:
+    value = _reader(member, facts)
+    reserved, allocated = value("oom.reserved_bytes"), value("oom.allocated_bytes")
+    if reserved is not None and allocated is not None:
+        idle = max(0, reserved - allocated)
+        source = computed("oom.reserved_bytes", "oom.allocated_bytes")
+        facts.put("oom.reserved_unallocated_bytes", idle, source, member)
+    total, free = value("oom.total_bytes"), value("oom.free_bytes")
+    requested, allowed = value("oom.requested_bytes"), value("oom.allowed_bytes")
+    if total is not None and free is not None and reserved is not None:
+        unexplained = max(0, total - free - reserved)
+        source = computed("oom.total_bytes", "oom.free_bytes", "oom.reserved_bytes")
+        facts.put("oom.unexplained_bytes", unexplained, source, member)
+        own = value("oom.process_used_bytes")
+        if own is not None:
+            source = computed("oom.process_used_bytes", "oom.reserved_bytes")
+            facts.put("oom.outside_allocator_bytes", max(0, own - reserved), source, member)
+            left = max(0, total - free - own)
+            source = computed("oom.total_bytes", "oom.free_bytes", "oom.process_used_bytes")
+            facts.put("oom.foreign_bytes", left if left > _ROUNDING_BYTES else 0, source, member)
+        else:
+            left = max(0, unexplained - CONTEXT_ALLOWANCE_BYTES)
+            facts.put("oom.foreign_bytes", left, computed("oom.unexplained_bytes"), member)
+            facts.put("oom.foreign_measured", False, computed("oom.unexplained_bytes"), member)
+    if requested is None:
+        return
+    if free is not None:
+        room, source = free, computed("oom.requested_bytes", "oom.free_bytes")
+        if allowed is not None and reserved is not None:
+            room = min(free, max(0, allowed - reserved))
+            source = computed("oom.requested_bytes", "oom.free_bytes", "oom.allowed_bytes")
+        facts.put("oom.shortfall_bytes", max(0, requested - room), source, member)
+        facts.put("oom.free_suffices", allowed is None and free >= requested, source, member)
+    if requested >= _IMPOSSIBLE_DEVICE_BYTES:
+        facts.put("oom.impossible_size", True, computed("oom.requested_bytes"))
+
+
+def _reader(member: str, facts: FactSet) -> Callable[[str], int | None]:
+    def value(name: str) -> int | None:
+        found = facts.value(name, member)
+        return found if isinstance(found, int) else None
+
+    return value
+
+
+def _put_counts(
+    evidence: Evidence, events: tuple[LogEvent, ...], records: tuple[DeviceOomRecord, ...], facts: FactSet
+) -> None:
+    failed = [m for m in facts.members(Scope.DEVICE) if facts.value("oom.failed", m)]
+    if not failed:
+        return
+    facts.put("oom.device_count", len(failed), computed("oom.failed"))
+    if records:
+        facts.put("oom.count", max(record.count for record in records), records[-1].source)
+    else:
+        sources = [e.source for e in events] or [Source(derived_from=("oom.failed",))]
+        facts.put("oom.count", max(1, len(evidence.of_kind(EventKind.DEVICE_OOM))), sources[-1])

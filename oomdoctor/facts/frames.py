@@ -1,0 +1,265 @@
+"""What a stack frame says about the work in hand: which phase it belongs to, which kind of operation asks for memory.
+
+Frames are classified by what the code does (its text, function and file), never by a project's name alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..model.events import LogEvent
+from ..model.run import StackFrame
+
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|lib/python\d|lib64/python\d|<frozen|^\.\.\./(?:torch|transformers|tensorflow|jax|numpy)/"
+)
+
+
+@dataclass(frozen=True)
+class _Sign:
+    """A pattern over `file|function|code` and what it stands for."""
+
+    name: str
+    pattern: re.Pattern[str]
+
+
+def _sign(name: str, *patterns: str) -> _Sign:
+    return _Sign(name, re.compile("|".join(patterns), re.IGNORECASE))
+
+
+_OPERATIONS = (
+    _sign(
+        "optimizer-state",
+        r"exp_avg",
+        r"_init_group",
+        r"/optim/\w+\.py\|",
+        r"optim\w*\.step\(",
+        r"momentum_buffer",
+        r"\|_multi_tensor_\w+\|",
+    ),
+    _sign(
+        "checkpoint",
+        r"state_dict",
+        r"save_checkpoint",
+        r"save_model",
+        r"save_pretrained",
+        r"torch\.save",
+        r"_unshard_params_for_summon",
+        r"fsdp_save",
+    ),
+    _sign(
+        "kv-append",
+        r"torch\.cat\(\[\s*(?:past|self\.(?:key|value)|layer_past|cache)",
+        r"cache_utils\.py\|update",
+        r"past_key_values?\b.*torch\.cat",
+        r"\|_?(?:update|append)_(?:kv|cache)\|",
+    ),
+    _sign(
+        "logits",
+        r"cross_entropy",
+        r"log_softmax",
+        r"log_probs?\b",
+        r"logprobs?\b",
+        r"lm_head",
+        r"logits\b",
+        r"compute_logits",
+        r"vocab_parallel",
+    ),
+    _sign(
+        "decoder",
+        r"vae\b.*decode",
+        r"vae_?decode",
+        r"VAEDecode",
+        r"autoencoder\w*\.py\|_?(?:tiled_)?decode",
+        r"decode_first_stage",
+        r"decode_latents",
+    ),
+    _sign(
+        "encoder",
+        r"vision_?(?:tower|model|encoder|transformer)",
+        r"visual\.py",
+        r"visual\(",
+        r"\bvit\b",
+        r"vit_\w+\.py",
+        r"siglip",
+        r"image_encoder",
+        r"audio_?(?:tower|encoder)",
+        r"embed_multimodal",
+        r"get_multimodal_embeddings",
+        r"execute_mm_encoder",
+    ),
+    _sign(
+        "attention-scores",
+        r"scaled_dot_product_attention",
+        r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:q|query)",
+        r"softmax\(\s*(?:att|scores|sim|qk|attn)",
+        r"attn_weights",
+        r"attention_scores",
+        r"attention_probs",
+        r"eager_attention_forward",
+    ),
+    _sign("sampler", r"_dummy_sampler_run", r"sampler\.py\|", r"\|apply_top_k", r"\|_?sample\|.*softmax"),
+    _sign(
+        "collect",
+        r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\(",
+        r"torch\.cat\(\s*(?:\[)?(?:all_\w*|preds?|predictions|outputs)",
+        r"nested_concat",
+        r"pad_across_processes",
+        r"gather_for_metrics",
+    ),
+    _sign(
+        "gradient", r"\.backward\(", r"autograd/__init__\.py", r"\|backward\|", r"run_backward", r"_engine_run_backward"
+    ),
+    _sign(
+        "communication",
+        r"all_?reduce",
+        r"all_?gather",
+        r"reduce_?scatter",
+        r"broadcast_coalesced",
+        r"ProcessGroupNCCL",
+        r"_sync_params",
+        r"nccl",
+    ),
+    _sign("graph", r"capture_begin", r"capture_end", r"cuda_?graph", r"graph_capture", r"torch\.cuda\.graph"),
+    _sign(
+        "copy-to-device",
+        r"\.to\(\s*(?:device|[\"']?cuda|self\.device|torch\.device)",
+        r"\.cuda\(",
+        r"convert_to_eager_tensor",
+        r"send_to_device",
+        r"_?to_device\(",
+        r"device_put\(",
+    ),
+    _sign(
+        "weights",
+        r"load_weights",
+        r"load_model",
+        r"create_weights",
+        r"from_pretrained",
+        r"_load_state_dict_into",
+        r"weight_loader",
+        r"caching_allocator_warmup",
+        r"init_empty",
+        r"load_checkpoint",
+    ),
+)
+"""First match from the innermost frame outwards names the operation; within a frame the order of this table decides."""
+
+_PHASES = (
+    _sign(
+        "checkpoint",
+        r"save_checkpoint",
+        r"save_model",
+        r"\|save_pretrained\|",
+        r"torch\.save\(",
+        r"fsdp_save",
+        r"_full_pre_state_dict_hook",
+        r"\.state_dict\(\)",
+    ),
+    _sign(
+        "graph-capture",
+        r"capture_model",
+        r"capture_begin",
+        r"capture_end",
+        r"cuda_graph_runner",
+        r"\|capture\|",
+        r"graph_capture",
+        r"torch\.cuda\.graph\(",
+    ),
+    _sign(
+        "profile",
+        r"profile_run",
+        r"determine_num_available_blocks",
+        r"determine_available_memory",
+        r"profile_num_available",
+        r"_dummy_run",
+    ),
+    _sign("warm-up", r"compile_or_warm_up", r"warm_?up"),
+    _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
+    _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
+    _sign(
+        "evaluation",
+        r"\|_?(?:evaluate|evaluation|evaluation_loop|validate|validation|validation_step|eval_step|prediction_step|predict|test|test_step|val)\|",
+        r"\bevaluate\(",
+    ),
+    _sign(
+        "data-loading",
+        r"dataloader\.py",
+        r"DataLoader\(",
+        r"_MultiProcessingDataLoaderIter",
+        r"dataset\.py\|__getitem__",
+    ),
+    _sign(
+        "load",
+        r"from_pretrained",
+        r"load_weights",
+        r"load_model",
+        r"load_state_dict",
+        r"torch\.load\(",
+        r"load_checkpoint",
+        r"create_weights",
+        r"\|initialize_model\|",
+        r"caching_allocator_warmup",
+    ),
+    _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
+    _sign("decode", r"\|_?(?:sample|greedy_search|beam_search|_decode|decode_step|generate_token)\|", r"\|decode\|"),
+    _sign("prefill", r"prefill"),
+    _sign("forward", r"\|forward\|", r"\|_call_impl\|", r"\|__call__\|", r"\|training_step\|"),
+)
+"""The outermost-to-innermost order does not matter: the first sign of this table that any frame shows is the phase."""
+
+_TRAINING = re.compile(
+    r"\.backward\(|optim\w*\.step\(|\|train(?:ing_step|_one_epoch|_step|_epoch|ing_loop|_loop|er)?\||\|fit\||criterion\(|compute_loss|trainer\.py\|",
+    re.IGNORECASE,
+)
+
+
+def frames_of(event: LogEvent) -> tuple[StackFrame, ...]:
+    """The frames of an EXCEPTION event, outermost first."""
+    frames = event.fields.get("frames")
+    found = []
+    for frame in frames if isinstance(frames, tuple) else ():
+        if isinstance(frame, tuple) and len(frame) >= 3:
+            line = frame[1] if isinstance(frame[1], int) else 0
+            found.append(StackFrame(str(frame[0]), line, str(frame[2]), str(frame[3] or "") if len(frame) > 3 else ""))
+    return tuple(found)
+
+
+def operation_of(frames: Iterable[StackFrame]) -> str | None:
+    """The kind of operation that asked for memory; `activation` inside a module's forward without a closer sign."""
+    texts = [_text(frame) for frame in frames]
+    for text in reversed(texts):
+        for sign in _OPERATIONS:
+            if sign.pattern.search(text):
+                return sign.name
+    return "activation" if any("|forward|" in text for text in texts) else None
+
+
+def phase_of(frames: Iterable[StackFrame]) -> str | None:
+    """The phase the program was in."""
+    texts = [_text(frame) for frame in frames]
+    return next((sign.name for sign in _PHASES if any(sign.pattern.search(text) for text in texts)), None)
+
+
+def is_training(frames: Iterable[StackFrame]) -> bool:
+    """Whether the frames show a training step."""
+    return any(_TRAINING.search(_text(frame)) for frame in frames)
+
+
+def users_frame(frames: Iterable[StackFrame]) -> StackFrame | None:
+    """The innermost frame outside the standard library and installed packages; else the innermost."""
+    known = list(frames)
+    own = [frame for frame in known if not _LIBRARY.search(frame.file)] or known
+    return own[-1] if own else None
+
+
+def describe(frame: StackFrame) -> str:
+    """`train.py:29 in train: optimizer.step()`."""
+    place = f"{frame.file}:{frame.line} in {frame.function}"
+    return f"{place}: {frame.code.strip()}" if frame.code.strip() else place
+
+
+def _text(frame: StackFrame) -> str:
+    return f"{frame.file}|{frame.function}|{frame.code}"

@@ -1,0 +1,61 @@
+"""Who held what: rows of owners on the devices and of Python objects on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model.diagnosis import Holding
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+from .devices import readings_by_device
+
+_CATEGORIES = (
+    ("owner.weights_bytes", "weights and buffers"),
+    ("owner.gradients_bytes", "gradients"),
+    ("owner.optimizer_bytes", "optimizer state"),
+    ("owner.kv_bytes", "keys and values"),
+    ("owner.activations_bytes", "activations"),
+)
+
+
+def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
+    """Largest first within a place: owners by category, the largest owner, processes on each card, Python objects."""
+    rows = [*_owners(facts), *_processes(evidence), *_objects(evidence)]
+    places = {row.where: None for row in rows}
+    return tuple(
+        row for place in places for row in sorted((r for r in rows if r.where == place), key=lambda r: -r.bytes)
+    )
+
+
+def _owners(facts: FactSet) -> Iterator[Holding]:
+    for member in facts.members(Scope.DEVICE):
+        for name, label in _CATEGORIES:
+            fact = facts.find(name, member)
+            if fact is not None and isinstance(fact.value, int) and fact.value > 0:
+                yield Holding(member, label, fact.value, 1, str(fact.source))
+        top, size = facts.value("owner.top", member), facts.find("owner.top_bytes", member)
+        if isinstance(top, str) and size is not None and isinstance(size.value, int):
+            yield Holding(member, top, size.value, 1, str(size.source))
+        stack, gained = facts.value("growth.top_stack", member), facts.find("growth.top_stack_bytes", member)
+        if isinstance(stack, str) and stack != top and gained is not None and isinstance(gained.value, int):
+            count = facts.value("growth.top_stack_count", member)
+            number = int(count) if isinstance(count, (int, float)) else 1
+            yield Holding(member, f"{stack} (grew)", gained.value, number, str(gained.source))
+
+
+def _processes(evidence: Evidence) -> Iterator[Holding]:
+    for index, readings in readings_by_device(evidence).items():
+        reading = readings[-1]
+        for process in reading.processes or ():
+            if process.used_bytes:
+                name = f"process {process.pid} ({process.name or 'unnamed'})"
+                yield Holding(f"cuda:{index}", name, process.used_bytes, 1, str(reading.source))
+
+
+def _objects(evidence: Evidence) -> Iterator[Holding]:
+    for run in evidence.runs:
+        for exception in run.exceptions:
+            for found in exception.large_objects:
+                place = f" at {found.file}:{found.line}" if found.file else ""
+                how = "measured by the probe" if found.complete else "measured by the probe (a lower bound)"
+                yield Holding("host", f"{found.type} {found.holder}{place}", found.deep_bytes, found.length or 1, how)

@@ -1,0 +1,218 @@
+"""host.*: memory of the machine, of its cgroups and of one process, from samples, limits, counters and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.run import HostSample, RunRecord
+from ..model.source import Source
+from ..model.units import GIB
+from .activity import memory_exceptions
+from .deriver import computed
+from .frames import describe, frames_of, users_frame
+from .steadiness import steady_rise
+
+_ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
+_JOB_SYSTEMS = {"slurm", "kubernetes", "docker", "ray", "systemd"}
+_CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """A run's own records first, then what the log says."""
+    for run in reversed(evidence.runs):
+        _put_limits(run, facts)
+        _put_counters(run, facts)
+        _put_samples(run, facts)
+        _put_holders(run, facts)
+    _put_messages(evidence, facts)
+    _put_jobs(evidence, facts)
+    _put_kernel(evidence, facts)
+    _put_failing_line(evidence, facts)
+    _put_process_limit_reached(evidence, facts)
+
+
+def _put_limits(run: RunRecord, facts: FactSet) -> None:
+    limits, source = run.limits, Source(path=run.path, record="limits")
+    facts.put("host.total_bytes", limits.memory_total_bytes, source)
+    facts.put("host.cgroup_limit_bytes", limits.cgroup_limit_bytes, source)
+    facts.put("host.process_limit_bytes", limits.address_space_limit_bytes, source)
+    facts.put("host.process_limit_bytes", limits.data_limit_bytes, source)
+    facts.put("host.shm_total_bytes", limits.shm_total_bytes, source)
+    system = (run.host.get("platform") or run.host.get("system") or "").lower()
+    for name in ("wsl", "windows", "linux"):
+        if name in system:
+            facts.put("host.platform", name, source)
+    if "darwin" in system or "macos" in system:
+        facts.put("host.platform", "macos", source)
+
+
+def _put_counters(run: RunRecord, facts: FactSet) -> None:
+    counters, source = run.counters, Source(path=run.path, record="counters")
+    pairs = (
+        ("host.cgroup_oom_kills", counters.cgroup_oom_kill_before, counters.cgroup_oom_kill_after),
+        ("host.system_oom_kills", counters.system_oom_kill_before, counters.system_oom_kill_after),
+    )
+    for name, before, after in pairs:
+        if before is not None and after is not None:
+            facts.put(name, max(0, after - before), source)
+
+
+def _put_samples(run: RunRecord, facts: FactSet) -> None:
+    samples = run.samples
+    if not samples:
+        return
+    source = Source(path=run.path, record=f"{len(samples)} samples")
+    facts.put("host.samples", len(samples), source)
+    facts.put("host.watched_seconds", samples[-1].time_seconds - samples[0].time_seconds, source)
+    facts.put("host.available_bytes", _last(s.available_bytes for s in samples), source)
+    facts.put("host.total_bytes", _last(s.total_bytes for s in samples), source)
+    facts.put("host.peak_tree_bytes", _peak(s.tree_rss_bytes for s in samples), source)
+    facts.put("host.peak_virtual_bytes", _peak(s.tree_virtual_bytes for s in samples), source)
+    pressure = [s.pressure_full_avg10 for s in samples if s.pressure_full_avg10 is not None]
+    if pressure:
+        facts.put("host.pressure_full_ratio", max(pressure) / 100, source)
+    rise = steady_rise(_points(samples, "tree_rss_bytes")) or steady_rise(_points(samples, "tree_virtual_bytes"))
+    if rise is None:
+        return
+    facts.put("host.growth_steady", rise.steady, source)
+    if rise.steady:
+        facts.put("host.growth_bytes", rise.gained_bytes, source)
+        facts.put("host.growth_bytes_per_second", round(rise.bytes_per_second), source)
+
+
+def _points(samples: Sequence[HostSample], name: str) -> list[tuple[float, int]]:
+    return [(s.time_seconds, value) for s in samples if (value := getattr(s, name)) is not None]
+
+
+def _last(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return known[-1] if known else None
+
+
+def _peak(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _put_holders(run: RunRecord, facts: FactSet) -> None:
+    """The largest Python object that the probe found when memory ran out, and the exception it went with."""
+    for exception in reversed(run.exceptions):
+        if not exception.is_memory_error or "OutOfMemory" in exception.exception_type:
+            continue
+        source = exception.source
+        facts.put("host.memory_error", True, source)
+        facts.put("host.failed_allocator", "numpy" if "Array" in exception.exception_type else "python", source)
+        if exception.large_objects:
+            largest = max(exception.large_objects, key=lambda found: found.deep_bytes)
+            place = f", {largest.file}:{largest.line}" if largest.file else ""
+            inside = f" in {largest.function}" if largest.function and largest.function not in largest.holder else ""
+            facts.put("host.largest_holder", f"{largest.type} {largest.holder}{inside}{place}", source)
+            facts.put("host.largest_holder_bytes", largest.deep_bytes, source)
+            facts.put("host.largest_holder_length", largest.length, source)
+            facts.put("host.largest_holder_is_container", largest.type.split(".")[-1] in _CONTAINERS, source)
+        frame = users_frame(exception.frames)
+        if frame is not None:
+            facts.put("host.failing_line", describe(frame), source)
+
+
+def _put_messages(evidence: Evidence, facts: FactSet) -> None:
+    for event in reversed(evidence.of_kind(EventKind.HOST_ALLOCATION_FAILED)):
+        name = event.word("allocator") or "other"
+        if name == "shm":
+            facts.put("host.shm_exhausted", True, event.source)
+            continue
+        facts.put("host.memory_error", True, event.source)
+        facts.put("host.failed_request_bytes", event.size("requested_bytes"), event.source)
+        facts.put("host.failed_allocator", name if name in _ALLOCATORS else "other", event.source)
+        shape = event.fields.get("shape")
+        if isinstance(shape, tuple):
+            facts.put("host.failed_shape", str(shape), event.source)
+        if name == "windows-paging":
+            facts.put("host.platform", "windows", event.source)
+    for event in evidence.of_kind(EventKind.PINNED_ALLOCATION_FAILED):
+        facts.put("host.pinned_failed", True, event.source)
+        facts.put("host.pinned_request_bytes", event.size("requested_bytes"), event.source)
+        if event.fields.get("recovered") is True:
+            facts.put("host.pinned_recovered", True, event.source)
+    for event in evidence.of_kind(EventKind.ACCELERATOR_ERROR):
+        if event.word("thread") == "pin_memory":
+            facts.put("host.pinned_failed", True, event.source)
+    for event in evidence.of_kind(EventKind.SHM_EXHAUSTED):
+        facts.put("host.shm_exhausted", True, event.source)
+    for event in evidence.of_kind(EventKind.HOST_STATE):
+        facts.put("host.total_bytes", event.size("total_bytes"), event.source)
+    warnings = evidence.of_kind(EventKind.HOST_LARGE_ALLOCATION)
+    if warnings:
+        facts.put("host.large_allocations", len(warnings), warnings[-1].source)
+    for event in evidence.of_kind(EventKind.PROCESS_KILLED):
+        if event.word("reported_by") == "dataloader":
+            facts.put("host.worker_died", True, event.source)
+    for event in evidence.of_kind(EventKind.EXCEPTION):
+        if event.word("exception_type") in ("MemoryError", "numpy.core._exceptions._ArrayMemoryError"):
+            facts.put("host.memory_error", True, event.source)
+
+
+def _put_jobs(evidence: Evidence, facts: FactSet) -> None:
+    """A job system's own statement. Ray watches the whole node: what it hit is the machine's memory."""
+    for event in reversed(evidence.of_kind(EventKind.MEMORY_LIMIT_HIT)):
+        system = event.word("system") or "other"
+        facts.put("host.job_limit_hit", True, event.source)
+        facts.put("host.job_system", system if system in _JOB_SYSTEMS else "other", event.source)
+        facts.put("host.job_limit_bytes", event.size("limit_bytes"), event.source)
+        facts.put("host.job_used_bytes", event.size("used_bytes"), event.source)
+        facts.put("host.limit_is_machine", system == "ray", event.source)
+        if system == "ray":
+            facts.put("host.total_bytes", event.size("total_bytes"), event.source)
+        _put_equal_workers(event.fields.get("top_processes"), event.source, facts)
+
+
+def _put_equal_workers(table: object, source: Source, facts: FactSet) -> None:
+    """Three or more processes within 10 % of the largest: every rank or worker holds its own copy."""
+    rows = [row for row in table if isinstance(row, tuple) and len(row) > 1] if isinstance(table, tuple) else []
+    sizes = sorted((row[1] for row in rows if isinstance(row[1], int)), reverse=True)
+    if not sizes:
+        return
+    equal = sum(size >= 0.9 * sizes[0] for size in sizes)
+    facts.put("host.equal_workers", equal >= 2 and sizes[0] >= GIB // 2, source)
+    if equal >= 2:
+        facts.put("host.workers", equal, source)
+
+
+def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
+    for event in reversed(evidence.of_kind(EventKind.KERNEL_OOM)):
+        constraint = event.word("constraint")
+        facts.put("host.kernel_killed", constraint if constraint in ("global", "memcg") else None, event.source)
+        facts.put("host.kernel_victim", event.word("program"), event.source)
+        facts.put("host.kernel_victim_bytes", event.size("anon_rss_bytes"), event.source)
+        facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
+
+
+def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:
+    if not facts.value("host.memory_error"):
+        return
+    for event in reversed(memory_exceptions(evidence)):
+        frame = users_frame(frames_of(event))
+        if frame is not None:
+            facts.put("host.failing_line", describe(frame), event.source)
+
+
+def _put_process_limit_reached(evidence: Evidence, facts: FactSet) -> None:
+    """Whether the last growth could have met the limit: peak + failed request + one interval's growth ≥ the limit.
+
+    The peak is sampled; what came after the last sample is at most what the steepest interval before it gained.
+    """
+    limit, peak = facts.value("host.process_limit_bytes"), facts.value("host.peak_virtual_bytes")
+    if not facts.value("host.memory_error") or not isinstance(limit, int) or not isinstance(peak, int):
+        return
+    request = facts.value("host.failed_request_bytes")
+    reach = peak + (request if isinstance(request, int) else 0)
+    for run in evidence.runs:
+        sizes = [value for _, value in _points(run.samples, "tree_virtual_bytes")]
+        reach += max((after - before for before, after in pairwise(sizes)), default=0)
+    names = ["host.peak_virtual_bytes", "host.process_limit_bytes"]
+    if isinstance(request, int):
+        names.append("host.failed_request_bytes")
+    facts.put("host.process_limit_reached", reach >= limit, computed(*names))

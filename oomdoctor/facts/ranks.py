@@ -1,0 +1,41 @@
+"""ranks.*: which ranks failed, which only lost their peer."""
+
+from __future__ import annotations
+
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.source import Source
+from .incidents import latest_device_failures
+
+_LOST = ("connection closed by remote peer", "connection reset by peer", "closed by remote", "socketprogress")
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """World size as stated, ranks that failed, and peers that only report a lost connection."""
+    for event in reversed(evidence.of_kind(EventKind.PARALLELISM)):
+        for name in ("world_size", "tensor_parallel"):
+            facts.put("ranks.count", event.size(name), event.source)
+        facts.put("host.workers", event.size("workers"), event.source)
+    failures = latest_device_failures(evidence)
+    named = [event for event in failures if event.rank is not None]
+    if named:
+        facts.put("ranks.failed", len({event.rank for event in named}), named[0].source)
+        facts.put("ranks.first_failed", f"rank {named[0].rank}", named[0].source)
+    for run in evidence.runs:
+        known = {p.rank for p in run.processes if p.rank is not None}
+        if known:
+            sample = next(p for p in run.processes if p.rank is not None)
+            source = next((r.source for r in run.device_ooms), None) or _run_source(run.path, sample.pid)
+            facts.put("ranks.count", len(known), source)
+        failed = sorted((r for r in run.device_ooms if r.rank is not None), key=lambda r: r.time_seconds)
+        if failed:
+            facts.put("ranks.failed", len({r.rank for r in failed}), failed[0].source)
+            facts.put("ranks.first_failed", f"rank {failed[0].rank}", failed[0].source)
+    for event in evidence.of_kind(EventKind.EXCEPTION, EventKind.ACCELERATOR_ERROR):
+        if any(word in f"{event.text} {event.word('message') or ''}".lower() for word in _LOST):
+            facts.put("ranks.peers_lost_connection", True, event.source)
+
+
+def _run_source(path: str, pid: int) -> Source:
+    return Source(path=path, record=f"process {pid}")

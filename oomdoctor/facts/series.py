@@ -1,0 +1,47 @@
+"""The curves of a run: host memory from the sampler, device memory from NVML and from the allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model.diagnosis import Series
+from ..model.evidence import Evidence
+from ..model.run import RunRecord
+
+
+def all_series(evidence: Evidence) -> tuple[Series, ...]:
+    """Every curve with at least two points, each saying how it was sampled."""
+    return tuple(series for run in evidence.runs for series in _of_run(run) if len(series.times_seconds) >= 2)
+
+
+def _of_run(run: RunRecord) -> Iterable[Series]:
+    interval = run.sample_interval_seconds
+    how = f"every {interval:.2f} s by the sampler" if interval else "by the sampler"
+    limits = run.limits
+    process_limit = limits.address_space_limit_bytes or limits.data_limit_bytes
+    for where, name, field, limit in (
+        ("host", "resident memory of the command", "tree_rss_bytes", limits.memory_total_bytes),
+        ("process limit", "largest virtual size", "tree_virtual_bytes", process_limit),
+        ("cgroup", "used in the cgroup", "cgroup_used_bytes", limits.cgroup_limit_bytes),
+    ):
+        points = [(s.time_seconds, v) for s in run.samples if (v := getattr(s, field)) is not None]
+        yield _series(where, name, points, how, limit)
+    for device in sorted({reading.index for reading in run.device_readings}):
+        readings = [r for r in run.device_readings if r.index == device]
+        points = [
+            (r.time_seconds, r.used_bytes) for r in readings if r.time_seconds is not None and r.used_bytes is not None
+        ]
+        total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
+        yield _series(f"cuda:{device}", "used on the device", points, how, total)
+    for device in sorted({state.device for state in run.allocator_states}):
+        states = [s for s in run.allocator_states if s.device == device]
+        total = next((s.total_bytes for s in states if s.total_bytes is not None), None)
+        for name, field in (("allocated by torch", "allocated_bytes"), ("reserved by torch", "reserved_bytes")):
+            points = [(s.time_seconds, v) for s in states if (v := getattr(s, field)) is not None]
+            yield _series(f"cuda:{device}", name, points, "by the sampler inside the process", total)
+
+
+def _series(where: str, name: str, points: list[tuple[float, int]], how: str, limit: int | None) -> Series:
+    points = sorted(points)
+    times = tuple(time for time, _ in points)
+    return Series(where, name, times, tuple(size for _, size in points), how, limit)

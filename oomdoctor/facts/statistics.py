@@ -1,0 +1,46 @@
+"""allocator.*: the allocator's own counters, from `memory_summary()` and the like or from the probe's samples."""
+
+from __future__ import annotations
+
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.run import AllocatorState
+from ..model.source import Source
+from .deriver import computed, member_for
+
+_PRINTED = ("peak_allocated_bytes", "non_releasable_bytes")
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """The probe's last state of each device, then the last table of the log."""
+    for run in reversed(evidence.runs):
+        for device in sorted({state.device for state in run.allocator_states}):
+            states = [state for state in run.allocator_states if state.device == device]
+            _put_states(states, f"cuda:{device}", Source(path=run.path, record=f"allocator of cuda:{device}"), facts)
+    for event in reversed(evidence.of_kind(EventKind.DEVICE_STATE)):
+        member = member_for(evidence, event.device)
+        for name in _PRINTED:
+            facts.put(f"allocator.{name}", event.size(name), event.source, member)
+        facts.put("allocator.retries", event.size("retries"), event.source, member)
+        active, allocated = event.size("active_bytes"), event.size("allocated_bytes")
+        if active is not None and allocated is not None:
+            facts.put("allocator.pending_free_bytes", max(0, active - allocated), event.source, member)
+    for member in _failed_members(facts):
+        active, allocated = facts.value("oom.active_bytes", member), facts.value("oom.allocated_bytes", member)
+        if isinstance(active, int) and isinstance(allocated, int):
+            source = computed("oom.active_bytes", "oom.allocated_bytes")
+            facts.put("allocator.pending_free_bytes", max(0, active - allocated), source, member)
+
+
+def _put_states(states: list[AllocatorState], member: str, source: Source, facts: FactSet) -> None:
+    """Peaks over all states: a restarted process begins its own count."""
+    for name in ("peak_allocated_bytes", "peak_reserved_bytes"):
+        peaks = [value for state in states if (value := getattr(state, name)) is not None]
+        facts.put(f"allocator.{name}", max(peaks, default=None), source, member)
+    facts.put("allocator.retries", states[-1].retries, source, member)
+    facts.put("allocator.non_releasable_bytes", states[-1].inactive_split_bytes, source, member)
+
+
+def _failed_members(facts: FactSet) -> tuple[str, ...]:
+    return tuple(key.partition("@")[2] for key in list(facts) if key.startswith("oom.failed@"))

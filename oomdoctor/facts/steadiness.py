@@ -1,0 +1,53 @@
+"""Whether a curve rises steadily: robust against a jump at start and against the noise of a sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ..model.units import MIB
+
+_FEWEST_POINTS = 5
+_FEWEST_BYTES = 32 * MIB
+_LEAST_SHARE_OF_PEAK = 0.25
+_RISING_STEPS = 0.8
+_LARGEST_STEP = 0.5
+_NOISE = 0.01
+
+
+@dataclass(frozen=True)
+class Rise:
+    """What a curve does from its first settled point to its last."""
+
+    steady: bool
+    gained_bytes: int
+    seconds: float
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Mean slope; 0 where no time passed."""
+        return self.gained_bytes / self.seconds if self.seconds > 0 else 0.0
+
+
+def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:
+    """Judge (seconds, bytes) points; None where there are too few to say.
+
+    Steady: at least four of five steps do not fall (by more than 1 % of the range), no single step makes more than half
+    of the gain, and the gain is at least 32 MiB and a quarter of the peak. The first point, taken while the program
+    starts, does not count.
+    """
+    settled = points[1:]
+    if len(settled) < _FEWEST_POINTS:
+        return None
+    sizes = [size for _, size in settled]
+    gained, peak = sizes[-1] - sizes[0], max(sizes)
+    steps = [after - before for before, after in pairwise(sizes)]
+    noise = _NOISE * (peak - min(sizes))
+    rising = sum(step >= -noise for step in steps) / len(steps)
+    steady = (
+        gained >= max(_FEWEST_BYTES, _LEAST_SHARE_OF_PEAK * peak)
+        and rising >= _RISING_STEPS
+        and max(steps) <= _LARGEST_STEP * gained
+    )
+    return Rise(steady, gained, settled[-1][0] - settled[0][0])
