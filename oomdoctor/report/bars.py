@@ -101,6 +101,13 @@ def view_budget(budget: Budget) -> BudgetView:
     )
 
 
+def in_short(bar: BudgetView) -> str:
+    """A budget in one line: its total and its three largest parts."""
+    largest = sorted((each for each in bar.segments if each.bytes > 0), key=lambda each: -each.bytes)[:3]
+    parts = ", ".join(f"{each.name} {each.size}" for each in largest) or "parts not measured"
+    return f"{bar.where}, {bar.total}: {parts}"
+
+
 def _in_words(where: str, total: str, segments: list[Segment], request: RequestBar | None) -> str:
     parts = "; ".join(f"{each.name} {each.size}" for each in segments) or "nothing is known of its parts"
     asked = f". The request of {request.size} did not fit" if request else ""

@@ -7,9 +7,10 @@ lines), and text from the input stays text in each of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ..model.diagnosis import Diagnosis
-from .bars import BudgetView
+from .bars import BudgetView, in_short
 from .text import shorten
 from .view import ReportView, view_report
 
@@ -27,10 +28,12 @@ def render(diagnosis: Diagnosis) -> str:
     blocks = [f"## {view.tag}", f"**{_text(view.headline)}**"]
     if view.lead:
         blocks.append(_text(view.lead))
-    bars = [bar for bar in (view.budget, *view.other_budgets) if bar is not None]
-    blocks.extend(_budget(bar) for bar in bars[:_MOST])
-    if len(bars) > _MOST:
-        blocks.append(f"… and {len(bars) - _MOST} more in the report.")
+    if view.budget is not None:
+        blocks.append(_budget(view.budget))
+    if view.other_budgets:
+        blocks.append("\n".join(f"- {_text(in_short(bar))}" for bar in view.other_budgets[:_MOST]))
+    if len(view.other_budgets) > _MOST:
+        blocks.append(f"… and {len(view.other_budgets) - _MOST} more in the report.")
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
     if view.missing:
@@ -53,7 +56,7 @@ def _budget(bar: BudgetView) -> str:
     return f"{table}\n\n{bar.over}" if bar.over else table
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table whose columns also line up as raw text, for places that show it so."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     numbers = (1, 2)

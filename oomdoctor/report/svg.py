@@ -35,10 +35,12 @@ def budget_bar(bar: BudgetView, name: str) -> Markup:
     parts = [_segment(each) for each in drawn]
     if not drawn:
         parts.append(
-            Markup('<rect class="outline" x="0" y="0.5" width="{}" height="{}"/>').format(_at(bar.capacity), _BAR)
+            Markup(
+                '<rect class="outline" fill="none" stroke="currentColor" x="0" y="0.5" width="{}" height="{}"/>'
+            ).format(_at(bar.capacity), _BAR)
         )
     parts.append(
-        Markup('<line class="end" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(
+        Markup('<line class="end" stroke="currentColor" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(
             _at(bar.capacity), _LANE if bar.request else _BAR + 1
         )
     )
@@ -65,17 +67,18 @@ def share_bar(fraction: float, category: Category) -> Markup:
 def timeline(chart: Chart, name: str) -> Markup:
     """The curves of one place. `name` makes ids unique in the document."""
     bottom = _PLOT_TOP + _PLOT_HEIGHT
-    parts = [Markup('<line class="axis" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom)]
+    parts = [Markup('<line class="axis" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom)]
     for mark in chart.grid:
         parts.append(
             Markup(
-                '<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/><text class="tick" x="0" y="{1}">{2}</text>'
+                '<line class="grid" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
+                '<text class="tick" x="0" y="{1}">{2}</text>'
             ).format(_y(mark.height), _y(mark.height, above=4), mark.label)
         )
     for mark in chart.limits:
         parts.append(
             Markup(
-                '<line class="limit" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
+                '<line class="limit" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
                 '<text class="limit-name" x="100%" y="{1}" text-anchor="end">{2}</text>'
             ).format(_y(mark.height), _y(mark.height, above=5), mark.label)
         )
@@ -88,7 +91,8 @@ def timeline(chart: Chart, name: str) -> Markup:
         steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.1f}" for x, y in curve.points)
         parts.append(
             Markup(
-                '<polyline class="curve curve-{}" fill="none" vector-effect="non-scaling-stroke" points="{}"/>'
+                '<polyline class="curve curve-{}" fill="none" stroke="currentColor"'
+                ' vector-effect="non-scaling-stroke" points="{}"/>'
             ).format(curve.place % 4, steps)
         )
     parts.append(Markup("</svg>"))
@@ -105,7 +109,7 @@ def curve_sample(place: int) -> Markup:
     """The line style of a chart's curve, beside its name."""
     return Markup(
         '<svg class="sample" width="26" height="10" aria-hidden="true" focusable="false">'
-        '<line class="curve curve-{}" x1="0" x2="26" y1="5" y2="5"/></svg>'
+        '<line class="curve curve-{}" stroke="currentColor" x1="0" x2="26" y1="5" y2="5"/></svg>'
     ).format(place % 4)
 
 
@@ -135,9 +139,9 @@ def _segment(segment: Segment) -> Markup:
 def _request(bar: BudgetView) -> Markup:
     request = bar.request
     assert request is not None
-    box = Markup('<rect class="request" x="{}" y="52" width="{}" height="15" rx="2"/>').format(
-        _at(request.start), _at(request.width)
-    )
+    box = Markup(
+        '<rect class="request" fill="none" stroke="currentColor" x="{}" y="52" width="{}" height="15" rx="2"/>'
+    ).format(_at(request.start), _at(request.width))
     cut = " (cut: larger than this picture)" if request.cut else ""
     place, anchor, shift = (
         (request.start, "end", -8) if request.start > 0.4 else (request.start + request.width, "start", 8)
@@ -149,11 +153,13 @@ def _request(bar: BudgetView) -> Markup:
 
 def _fill(category: Category, *, edge: bool = False) -> Markup:
     if category.key == "free":
-        return Markup('<rect class="empty" x="0.5" y="0.5" width="100%" height="100%"/>')
+        return Markup(
+            '<rect class="empty" fill="none" stroke="currentColor" x="0.5" y="0.5" width="100%" height="100%"/>'
+        )
     solid = Markup('<rect width="100%" height="100%" fill="{}"/>').format(category.colour)
     if category.key in ("idle", "unattributed"):
         solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-{})"/>').format(category.key)
-    return solid + (Markup('<rect class="edge" width="100%" height="100%"/>') if edge else Markup(""))
+    return solid + (Markup('<rect class="edge" fill="none" width="100%" height="100%"/>') if edge else Markup(""))
 
 
 def _at(fraction: float) -> str:

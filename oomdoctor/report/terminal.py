@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.diagnosis import Diagnosis
-from .bars import BudgetView
+from .bars import BudgetView, in_short
 from .view import ReportView, view_report
 
 _BAR = 40
 _MOST = 4
-"""Budgets and missing things named here; the HTML report has them all."""
+"""Other budgets and missing things named here; the HTML report has them all."""
 _TONES = {"out-of-memory": "bold red", "degraded": "bold yellow", "undetermined": "bold yellow"}
 
 
@@ -32,10 +32,11 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
     """Print the summary; the console decides on colour (NO_COLOR, a pipe) and width."""
     view = view_report(diagnosis)
     _verdict(view, console)
-    for bar in [view.budget, *view.other_budgets][:_MOST]:
-        if bar is not None:
-            _budget(bar, console)
-    hidden = len(view.other_budgets) + 1 - _MOST
+    if view.budget is not None:
+        _budget(view.budget, console)
+    for bar in view.other_budgets[:_MOST]:
+        _say(console, in_short(bar))
+    hidden = len(view.other_budgets) - _MOST
     if hidden > 0:
         _say(console, f"… and {hidden} more in the report", style="dim")
     _cause(view, console)
