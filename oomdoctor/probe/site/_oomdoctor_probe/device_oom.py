@@ -1,0 +1,194 @@
+"""Records that a device ran out of memory, while all that filled it is still there.
+
+torch calls its out-of-memory observers after the driver has refused and before it raises; the error itself then goes
+on unchanged. A program may run out of memory thousands of times on purpose (looking for the largest batch that fits),
+so records and snapshots get rarer as the count grows. Of the snapshots the first, the last and the largest stay.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic, time
+
+from . import finish, frames, identity, records
+from .allocator import read_state
+from .guard import guarded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_RECORDS_IN_FULL = 20
+_REST_SECONDS = 5.0
+"""At least this long between two snapshots, and ten times as long as the last one took."""
+_SNAPSHOT_BUDGET_SECONDS = 60.0
+"""All snapshots of a process together; a single one cannot be interrupted."""
+
+_OBSERVERS = ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver")
+
+
+class _Snapshot:
+    """One that was written."""
+
+    __slots__ = ("name", "reserved")
+
+    def __init__(self, name: str, reserved: int) -> None:
+        self.name = name
+        self.reserved = reserved
+
+
+class _Observer:
+    """What has happened in this process."""
+
+    def __init__(self, torch: Any) -> None:
+        self.pid = os.getpid()
+        self.count = 0
+        self._torch = torch
+        self._unsnapped: dict[str, object] | None = None
+        """The last record, while no snapshot belongs to it."""
+        self._last_record = 0.0
+        self._not_before = 0.0
+        self._spent = 0.0
+        self._kept: list[_Snapshot] = []
+
+    @guarded("recording that a device is out of memory")
+    def observe(self, device: int, requested: int, total: int, free: int, *_: object) -> None:
+        """What torch calls. Later versions may pass more."""
+        self.count += 1
+        now = monotonic()
+        about = self._describe(int(device), int(requested), int(total), int(free))
+        self._unsnapped = about
+        if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
+            self._last_record = now
+            records.write("device-oom", **about)
+        if now >= self._not_before:
+            self.snapshot()
+
+    def _describe(self, device: int, requested: int, total: int, free: int) -> dict[str, object]:
+        about: dict[str, object] = {
+            "id": "%d-oom-%d" % (self.pid, self.count),
+            "pid": self.pid,
+            "count": self.count,
+            "device": device,
+            "requested_bytes": requested,
+            "device_total_bytes": total,
+            "device_free_bytes": free,
+            "state": None,
+            "snapshot_path": None,
+            "rank": identity.rank(),
+        }
+        try:
+            state = read_state(self._torch, device)
+            if state:
+                about["state"] = {**state, "free_bytes": free, "total_bytes": total, "time": time()}
+        except Exception as error:
+            records.write_error("reading the allocator's figures", error)
+        about.update(_stack())
+        return about
+
+    @guarded("writing a snapshot")
+    def snapshot(self) -> None:
+        """Write the allocator's snapshot for the last failure, if it has none and there is time left for one."""
+        about = self._unsnapped
+        if about is None or self._spent >= _SNAPSHOT_BUDGET_SECONDS:
+            return
+        started = monotonic()
+        name = "%d-%d.pickle" % (self.pid, self.count)
+        try:
+            self._dump(name)
+        finally:
+            took = monotonic() - started
+            self._spent += took
+            self._not_before = monotonic() + max(_REST_SECONDS, 10 * took)
+        self._unsnapped = None
+        records.write("device-oom", **{**about, "snapshot_path": "snapshots/" + name})
+        state = about["state"]
+        reserved = state.get("reserved_bytes") if isinstance(state, dict) else None
+        self._keep(_Snapshot(name, reserved or 0))
+
+    def _dump(self, name: str) -> None:
+        import pickle
+
+        folder = records.bundle_path("snapshots")
+        partial = os.path.join(folder, "." + name + ".part")
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
+        try:
+            with open(partial, "wb") as file:
+                pickle.dump(self._torch.cuda.memory._snapshot(), file, protocol=4)
+            os.replace(partial, os.path.join(folder, name))
+        except BaseException:
+            # A full disk: half a snapshot is of no use and takes room from the records.
+            if os.path.exists(partial):
+                os.unlink(partial)
+            raise
+
+    def _keep(self, newest: _Snapshot) -> None:
+        """Remove those that are no longer the first, the last or the largest."""
+        self._kept.append(newest)
+        largest = max(self._kept, key=lambda snapshot: snapshot.reserved)
+        for snapshot in self._kept[1:-1]:
+            if snapshot is not largest:
+                self._kept.remove(snapshot)
+                os.unlink(records.bundle_path("snapshots", snapshot.name))
+
+
+class _Current:
+    observer: _Observer | None = None
+
+
+@guarded("attaching the out-of-memory observer")
+def watch(torch: Any) -> None:
+    """Attach the observer in this process, once. torch keeps it until the process ends."""
+    current = _Current.observer
+    if current is not None and current.pid == os.getpid():
+        return
+    attach = next((getattr(torch._C, name) for name in _OBSERVERS if hasattr(torch._C, name)), None)
+    if attach is None:
+        records.write_error("attaching the out-of-memory observer", "this torch has none")
+        return
+    observer = _Observer(torch)
+    attach(observer.observe)
+    _Current.observer = observer
+    finish.count_device_ooms_with(count)
+
+
+def count() -> int:
+    """How often a device ran out of memory in this process."""
+    current = _Current.observer
+    return current.count if current is not None and current.pid == os.getpid() else 0
+
+
+def snapshot_if_missing() -> None:
+    """An error ended the program and was one of those that got no snapshot: better a late one than none."""
+    current = _Current.observer
+    if current is not None and current.pid == os.getpid():
+        current.snapshot()
+
+
+def _stack() -> dict[str, object]:
+    """The Python stack that asked for the memory, as fields of the record."""
+    threading = sys.modules.get("threading")
+    rows = frames.of_stack(sys._getframe())
+    if rows:
+        return {"frames": rows, "frames_of": "current", "thread": _thread_name(threading)}
+    # autograd's own threads run no Python; the main thread waits for them in backward().
+    main = threading.main_thread().ident if threading is not None else None
+    rows = frames.of_stack(sys._current_frames().get(main)) if main is not None else []
+    return {"frames": rows, "frames_of": "main", "thread": None}
+
+
+def _thread_name(threading: Any) -> str | None:
+    """Name of this thread if it is not the main one; `current_thread()` would register a thread it does not know."""
+    if threading is None:
+        return None
+    import _thread
+
+    mine = _thread.get_ident()
+    for thread in threading.enumerate():
+        if thread.ident == mine:
+            return None if thread is threading.main_thread() else str(thread.name)
+    return "unknown"

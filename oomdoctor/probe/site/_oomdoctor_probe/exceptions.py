@@ -1,0 +1,169 @@
+"""Records the exceptions that nothing caught.
+
+Python calls `sys.excepthook` for the main thread and `threading.excepthook` for the others. Both are wrapped and call
+what was there before; so are `sys.__excepthook__` and `threading.__excepthook__`, because some libraries ask whether
+the hook is still the original one, or put that one back. A program that sets a hook of its own and never calls the
+former one loses ours: for the main thread the end of the process makes up for it (`record_last`), for other threads
+nothing does. `sys.unraisablehook` is left alone: what it reports ends nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import identity, records, reserve
+from .guard import guarded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+_LONGEST_CHAIN = 8
+_ENOMEM = 12
+
+
+class _State:
+    """What has been seen in this process."""
+
+    count = 0
+    ended_by = 0
+    """id() of the exception that reached the main thread's hook. Python keeps it alive as sys.last_value."""
+
+
+def watch_main_thread() -> None:
+    """Wrap the main thread's hook."""
+    original = sys.excepthook
+
+    def excepthook(kind: type[BaseException], value: BaseException, traceback: TracebackType | None) -> Any:
+        # At a prompt an exception ends nothing.
+        record(value, fatal=not hasattr(sys, "ps1"))
+        return original(kind, value, traceback)
+
+    if sys.__excepthook__ is original:
+        sys.__excepthook__ = excepthook
+    sys.excepthook = excepthook
+
+
+@guarded("watching threads")
+def watch_threads(threading: Any) -> None:
+    """Wrap the hook of the other threads."""
+    original = threading.excepthook
+
+    def excepthook(arguments: Any) -> Any:
+        if not issubclass(arguments.exc_type, SystemExit):
+            name = arguments.thread.name if arguments.thread is not None else "unknown"
+            record(arguments.exc_value, thread=name)
+        return original(arguments)
+
+    if getattr(threading, "__excepthook__", None) is original:
+        threading.__excepthook__ = excepthook  # novm: only where there is one (3.10)
+    threading.excepthook = excepthook
+
+
+def forget() -> None:
+    """In a forked child: nothing has ended it yet."""
+    _State.ended_by = 0
+
+
+def ended_by_exception() -> bool:
+    """Whether an uncaught exception ended the main thread."""
+    return _State.ended_by != 0
+
+
+@guarded("recording the last exception")
+def record_last() -> None:
+    """At the end of the process: what ended the main thread, if a hook of the user's kept it from us."""
+    error = getattr(sys, "last_value", None)
+    if error is not None and id(error) != _State.ended_by and not hasattr(sys, "ps1"):
+        record(error)
+
+
+@guarded("recording an exception")
+def record(error: BaseException, thread: str | None = None, fatal: bool = True) -> None:
+    """Write an uncaught exception down; when memory ran out, what held it as well."""
+    chain = _chain(error)
+    out_of_memory = any(is_memory_error(link) for link in chain)
+    if out_of_memory:
+        reserve.release()
+    _State.count += 1
+    if fatal and thread is None:
+        _State.ended_by = id(error)
+    about: dict[str, Any] = {
+        "id": "%d-%d" % (os.getpid(), _State.count),
+        "pid": os.getpid(),
+        "fatal": fatal,
+        "thread": thread,
+        "rank": identity.rank(),
+    }
+    # The first record of a MemoryError asks for as little as it can; the process may not live to write the second.
+    _write(about, chain, with_code=not out_of_memory)
+    if out_of_memory:
+        _write_with_objects(about, chain)
+        reserve.take()
+    if any(is_device_oom(link) for link in chain):
+        observer = sys.modules.get(__package__ + ".device_oom")
+        if observer is not None:
+            observer.snapshot_if_missing()
+
+
+@guarded("finding what held the memory")
+def _write_with_objects(about: dict[str, Any], chain: list[BaseException]) -> None:
+    from . import large_objects
+
+    found = large_objects.find([link.__traceback__ for link in chain])
+    _write({**about, "large_objects": found}, chain, with_code=True)
+
+
+def _write(about: dict[str, Any], chain: list[BaseException], with_code: bool) -> None:
+    links = [_describe(link, with_code) for link in chain]
+    records.write("exception", **{"large_objects": [], **about, **links[0], "chain": links[1:]})
+
+
+def _describe(error: BaseException, with_code: bool) -> dict[str, object]:
+    from . import frames
+    from .masking import mask
+
+    kind = type(error)
+    module = "" if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "."
+    return {
+        "exception_type": module + kind.__qualname__,
+        "message": mask(_message(error)[:20000]),
+        "frames": frames.of_traceback(error.__traceback__, with_code),
+        "is_memory_error": is_memory_error(error),
+        "is_device_oom": is_device_oom(error),
+    }
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The exception and what it came from, as Python would print them, nearest first."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and len(chain) < _LONGEST_CHAIN and all(link is not known for known in chain):
+        chain.append(link)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return chain
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Whether it says that the process could not get host memory."""
+    if issubclass(type(error), MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == _ENOMEM
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in _message(error)
+
+
+def is_device_oom(error: BaseException) -> bool:
+    """Whether it says that a device ran out of memory (torch before 1.13 raises a plain RuntimeError)."""
+    if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
+        return True
+    return isinstance(error, RuntimeError) and "CUDA" in (text := _message(error)) and "out of memory" in text
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<its text could not be had>"

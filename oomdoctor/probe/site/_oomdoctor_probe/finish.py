@@ -1,0 +1,92 @@
+"""Records that a process came to its end in order, and what ended it."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+from . import exceptions, records
+from .guard import guarded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class _State:
+    """What this process has to say at its end."""
+
+    ended = False
+    at_end: list[Callable[[], None]] = []
+    count_device_ooms: Callable[[], int] | None = None
+
+
+def watch_exit() -> None:
+    """Write the last record when Python shuts down. Registered first, so it runs after the user's own."""
+    atexit.register(_at_exit)
+
+
+def at_end(action: Callable[[], None]) -> None:
+    """Call this before the last record."""
+    _State.at_end.append(action)
+
+
+def count_device_ooms_with(count: Callable[[], int]) -> None:
+    """Who knows how often a device ran out of memory."""
+    _State.count_device_ooms = count
+
+
+def forget() -> None:
+    """In a forked child: it has its own end."""
+    _State.ended = False
+    exceptions.forget()
+
+
+@guarded("watching multiprocessing")
+def watch_multiprocessing(util: Any) -> None:
+    """See the end of multiprocessing's children.
+
+    They catch what their target raises, print it themselves, and leave without atexit, so neither hook sees them. But
+    they run multiprocessing's finalizers while that exception is still being handled.
+    """
+    util.register_after_fork(_anchor, lambda _: util.Finalize(None, _at_end_of_child, exitpriority=-100))
+
+
+@guarded("recording the end")
+def _at_exit() -> None:
+    # A hook of the user's that replaced ours has not told us; Python keeps what it printed.
+    exceptions.record_last()
+    _write_end()
+
+
+@guarded("recording the end of a child process")
+def _at_end_of_child() -> None:
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        # torch.multiprocessing catches the error, passes it to the parent, and leaves with status 1.
+        error = error.__context__ if error.code else None
+    if error is not None:
+        exceptions.record(error)
+    _write_end()
+
+
+def _write_end() -> None:
+    if _State.ended:
+        return
+    _State.ended = True
+    for action in _State.at_end:
+        action()
+    records.write(
+        "end",
+        clean=True,
+        after_exception=exceptions.ended_by_exception(),
+        device_ooms=_State.count_device_ooms() if _State.count_device_ooms else 0,
+    )
+
+
+class _Anchor:
+    """multiprocessing keeps a callback for as long as an object of the caller's lives."""
+
+
+_anchor = _Anchor()

@@ -1,0 +1,44 @@
+"""Which process this is."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from . import records
+from .masking import mask_arguments
+
+
+def rank() -> int | None:
+    """Rank of this process as its launcher gave it: RANK (torchrun, accelerate), else LOCAL_RANK."""
+    for name in ("RANK", "LOCAL_RANK"):
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            return int(value)
+    return None
+
+
+def write_process(forked: bool = False) -> None:
+    """Record that this process exists."""
+    records.write(
+        "process",
+        pid=os.getpid(),
+        ppid=os.getppid(),
+        argv=mask_arguments(_command()),
+        executable=sys.executable,
+        python="%d.%d.%d" % sys.version_info[:3],
+        rank=rank(),
+        forked=forked,
+    )
+
+
+def _command() -> list[str]:
+    """The whole command line; before Python 3.10 only the kernel still knows what came before the script."""
+    original = getattr(sys, "orig_argv", None)
+    if original is not None:
+        return list(original)
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            return [os.fsdecode(word) for word in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return [sys.executable, *getattr(sys, "argv", [])]

@@ -1,0 +1,211 @@
+"""What large Python objects the process held when memory ran out, and who held them.
+
+Looked for where a person would look: the local variables along the traceback, the attributes of objects found there,
+the globals of the user's modules, and last whatever long container the garbage collector knows. Bounded in time and
+in the number of objects; what is measured once is not measured again under another name.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from time import monotonic
+
+from . import frames
+from .sizes import Measure, is_plain, own_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType, ModuleType, TracebackType
+
+_SECONDS = 2.0
+_MOST_CANDIDATES = 20000
+_MOST_REPORTED = 10
+_SMALLEST = 1 << 20
+_LONGEST_ALSO = 3
+
+
+class _Holder:
+    """One name under which an object hangs, and the place in the code that speaks of it."""
+
+    __slots__ = ("file", "function", "line", "text")
+
+    def __init__(self, text: str, file: str | None, line: int | None, function: str | None) -> None:
+        self.text = text
+        self.file = file
+        self.line = line
+        self.function = function
+
+
+def find(tracebacks: list[TracebackType | None]) -> list[dict[str, object]]:
+    """The largest objects held, as `large_objects` of an `exception` record, largest first."""
+    deadline = monotonic() + _SECONDS
+    stack = [place for traceback in tracebacks for place in reversed(frames.along(traceback))]
+    holders: dict[int, list[_Holder]] = {}
+    candidates: list[object] = []
+    try:
+        for held, holder in _named(stack):
+            known = holders.setdefault(id(held), [])
+            if not known:
+                candidates.append(held)
+            if len(known) <= _LONGEST_ALSO:
+                known.append(holder)
+            if len(candidates) >= _MOST_CANDIDATES or monotonic() > deadline:
+                break
+    except MemoryError:
+        # What has been found so far is worth more than a complete list that cannot be made.
+        pass
+    found = _measure(candidates, holders, deadline)
+    try:
+        found += _unnamed(found, holders, deadline)
+    except MemoryError:
+        pass
+    ordered = _most_specific_first(found)
+    return [row for row in ordered if _deep_bytes(row) >= _SMALLEST][:_MOST_REPORTED] or ordered[:3]
+
+
+def _most_specific_first(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Largest first; among those of about one size the container itself before what merely leads to it."""
+    rest = sorted(found, key=_deep_bytes, reverse=True)
+    ordered: list[dict[str, object]] = []
+    while rest:
+        about_as_large = [row for row in rest if _deep_bytes(row) >= 0.9 * _deep_bytes(rest[0])]
+        rest = rest[len(about_as_large) :]
+        ordered += sorted(about_as_large, key=_own_bytes, reverse=True)
+    return ordered
+
+
+def _own_bytes(row: dict[str, object]) -> int:
+    size = row["own_bytes"]
+    return size if isinstance(size, int) else 0
+
+
+def _deep_bytes(row: dict[str, object]) -> int:
+    size = row["deep_bytes"]
+    return size if isinstance(size, int) else 0
+
+
+def _measure(candidates: list[object], holders: dict[int, list[_Holder]], deadline: float) -> list[dict[str, object]]:
+    """Measure each candidate. One that lies inside another counts in both, as it is held by both."""
+    # The largest by themselves come first, in case time runs out.
+    candidates.sort(key=own_size, reverse=True)
+    found = []
+    for held in candidates:
+        if monotonic() > deadline:
+            break
+        try:
+            size = Measure(held, deadline)
+        except Exception:
+            # Changed by another thread meanwhile, or stranger than foreseen.
+            continue
+        if size.deep_bytes < _SMALLEST // 16:
+            continue
+        first, *others = holders[id(held)]
+        found.append(_row(held, size, first, [holder.text for holder in others]))
+        if len(found) > 200:
+            found.sort(key=_deep_bytes, reverse=True)
+            del found[100:]
+    return found
+
+
+def _row(held: object, size: Measure, holder: _Holder, others: list[str]) -> dict[str, object]:
+    return {
+        "type": type(held).__name__,
+        "holder": holder.text,
+        "file": holder.file,
+        "line": holder.line,
+        "function": holder.function,
+        "own_bytes": size.own_bytes,
+        "deep_bytes": size.deep_bytes,
+        "length": size.length,
+        "complete": size.complete,
+        "also_held_by": others[:_LONGEST_ALSO],
+    }
+
+
+def _named(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder]]:
+    """All objects that have a name of the user's, the innermost frame's first."""
+    seen: set[int] = set()
+    for frame, line in stack:
+        code = frame.f_code
+        variables = frame.f_locals
+        if variables is frame.f_globals or id(frame) in seen:
+            continue
+        seen.add(id(frame))
+        for name, held in list(variables.items()):
+            where = _Holder("local '%s' in %s()" % (name, code.co_name), code.co_filename, line, code.co_name)
+            yield held, where
+            for attribute, value in _attributes(held):
+                owner = "self" if name in ("self", "cls") else name
+                text = "attribute %s.%s of %s" % (owner, attribute, _class_name(held))
+                yield value, _Holder(text, code.co_filename, line, code.co_name)
+    for module in _user_modules(stack):
+        for name, held in list(vars(module).items()):
+            if name.startswith("__"):
+                continue
+            place = _place_of_global(module, name, stack)
+            yield held, _Holder("global '%s' in %s" % (name, module.__name__), *place)
+            for attribute, value in _attributes(held):
+                text = "attribute %s.%s of %s" % (name, attribute, _class_name(held))
+                yield value, _Holder(text, *place)
+
+
+def _attributes(held: object) -> list[tuple[str, object]]:
+    """The attributes of an object of the user's own class, or of such a class; no property is run."""
+    if is_plain(type(held)):
+        return []
+    try:
+        space = object.__getattribute__(held, "__dict__")
+        return [(name, value) for name, value in list(space.items()) if not (name[:2] == "__" == name[-2:])]
+    except Exception:
+        return []
+
+
+def _class_name(held: object) -> str:
+    return type.__getattribute__(held, "__name__") if issubclass(type(held), type) else type(held).__name__
+
+
+def _user_modules(stack: list[tuple[FrameType, int]]) -> list[ModuleType]:
+    """The modules that are the user's own: the main one, then those the traceback went through, then the others."""
+    in_traceback = {id(frame.f_globals) for frame, _ in stack}
+    found: list[tuple[bool, bool, int, ModuleType]] = []
+    for name, module in list(sys.modules.items()):
+        if not issubclass(type(module), type(sys)):
+            continue
+        # From the dictionary: a module may answer for missing attributes with code of its own.
+        file = vars(module).get("__file__")
+        main = name == "__main__"
+        if main or isinstance(file, str) and not frames.is_library(file) and not name.startswith(__package__):
+            found.append((not main, id(vars(module)) not in in_traceback, len(found), module))
+    return [module for _, _, _, module in sorted(found, key=lambda entry: entry[:3])]
+
+
+def _place_of_global(
+    module: ModuleType, name: str, stack: list[tuple[FrameType, int]]
+) -> tuple[str | None, int | None, str | None]:
+    """The innermost line of the traceback that stands in code which uses this global."""
+    for frame, line in stack:
+        if frame.f_globals is vars(module) and name in frame.f_code.co_names:
+            return frame.f_code.co_filename, line, frame.f_code.co_name
+    return vars(module).get("__file__"), None, None
+
+
+def _unnamed(
+    found: list[dict[str, object]], holders: dict[int, list[_Holder]], deadline: float
+) -> list[dict[str, object]]:
+    """Long containers that no name of the user's led to, unless what was found by name is larger."""
+    largest = max([_deep_bytes(row) for row in found], default=_SMALLEST)
+    extra: list[dict[str, object]] = []
+    ours = {id(found), id(holders), id(extra)}
+    for number, held in enumerate(gc.get_objects()):
+        if number % 1000 == 0 and monotonic() > deadline:
+            break
+        if type(held) not in (list, dict, set) or id(held) in holders or id(held) in ours:
+            continue
+        if len(extra) < 3 and own_size(held) >= largest // 8:
+            size = Measure(held, deadline)
+            if size.deep_bytes > largest:
+                kind = type(held).__name__
+                extra.append(_row(held, size, _Holder("a %s without a name of its own" % kind, None, None, None), []))
+    return extra

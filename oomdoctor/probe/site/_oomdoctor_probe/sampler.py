@@ -1,0 +1,75 @@
+"""Records the allocator's figures once a second, from when CUDA is initialised to the end of the process.
+
+A forked child has no such thread and needs none: CUDA cannot be used in the child of a process that had initialised
+it, and a child that initialises CUDA itself starts its own through torch's queue.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+
+from . import finish, identity, records
+from .allocator import read_state
+from .guard import guarded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_INTERVAL_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.5
+
+
+class _Sampler:
+    """One thread's work. Not a `threading.Thread`, so that the user's `threading.enumerate()` stays as it was."""
+
+    def __init__(self, torch: Any) -> None:
+        self.pid = os.getpid()
+        self._torch = torch
+        self._last: dict[int, dict[str, int | None]] = {}
+        # Held while the thread shall run: waiting for it is a sleep that stop() can end.
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+        self._finished = _thread.allocate_lock()
+        self._finished.acquire()
+
+    def run(self) -> None:
+        """Sample until stopped."""
+        try:
+            while not self._running.acquire(timeout=_INTERVAL_SECONDS):
+                self.sample()
+        finally:
+            self._finished.release()
+
+    @guarded("sampling the allocator")
+    def sample(self) -> None:
+        """Record each device that torch has reserved memory on, if its figures have changed."""
+        if not self._torch.cuda.is_initialized():
+            return
+        for device in range(self._torch.cuda.device_count()):
+            state = read_state(self._torch, device)
+            if state and state["peak_reserved_bytes"] and state != self._last.get(device):
+                self._last[device] = state
+                records.write("allocator", pid=self.pid, rank=identity.rank(), **state)
+
+    def stop(self) -> None:
+        """End the thread after a last sample, before Python takes the modules away from it."""
+        if self.pid == os.getpid():
+            self._running.release()
+            if self._finished.acquire(timeout=_PATIENCE_SECONDS):
+                self.sample()
+
+
+class _Current:
+    sampler: _Sampler | None = None
+
+
+@guarded("starting the sampler")
+def start(torch: Any) -> None:
+    """Start sampling in this process, once."""
+    current = _Current.sampler
+    if current is None or current.pid != os.getpid():
+        _Current.sampler = sampler = _Sampler(torch)
+        _thread.start_new_thread(sampler.run, ())
+        finish.at_end(sampler.stop)
