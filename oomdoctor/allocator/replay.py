@@ -1,0 +1,244 @@
+"""What a device's allocator held over the recorded events, rebuilt backwards from the final state.
+
+The history is a ring: what was allocated before its first event left no `alloc`. Counting forwards from nothing would
+miss it and understate the peak. So every allocation gets a lifetime: a block of the final state that no event allocated,
+and a `free_completed` without an `alloc`, stood before the ring began.
+
+Bytes live are those of active blocks: from `alloc` to `free_completed`, so that a block waiting for another
+stream counts until it can be used again. Sizes: a block that is still live has the size the final state gives. Events
+record the bytes asked for; those of a block that is gone are rounded up to 512, the allocator's unit
+(CUDACachingAllocator.cpp, kMinBlockSize). A remainder that was too small to split off is thereby not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.snapshot import ACTIONS, Events, IntColumn, Snapshot
+
+ROUNDING_BYTES = 512
+
+BEFORE_RING = -1
+"""Start of a lifetime that began before the first recorded event."""
+
+_CODE = {name: code for code, name in enumerate(ACTIONS)}
+_ALLOC, _FREE = _CODE["alloc"], _CODE["free_completed"]
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """One row an allocation. It is live after event `start` and up to, not including, event `end`."""
+
+    start: IntColumn
+    """Event that allocated it; BEFORE_RING when none of the ring did."""
+    end: IntColumn
+    """Event that freed it; the number of events when it is still live."""
+    size_bytes: IntColumn
+    stack: IntColumn
+    """Index into Snapshot.stacks of who allocated it; -1 where that is not recorded."""
+    block: IntColumn
+    """Row of its block in the final state; -1 when it is gone."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def live_after(self, event: int) -> NDArray[np.bool_]:
+        """Which are live after this event (BEFORE_RING: before the first)."""
+        return (self.start <= event) & (event < self.end)
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Where events and final state contradict each other; all zero for a history that is whole."""
+
+    allocated_twice: int
+    """An `alloc` at an address that was still live: its free went unrecorded."""
+    freed_twice: int
+    """A `free_completed` at an address that was not live: its alloc went unrecorded."""
+    missing_at_end: int
+    """Live by the events, but not an active block of the final state."""
+    revived_at_end: int
+    """Freed by the events, but an active block of the final state."""
+
+    @property
+    def total(self) -> int:
+        """All contradictions together."""
+        return self.allocated_twice + self.freed_twice + self.missing_at_end + self.revived_at_end
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One device's allocator over the recorded events. Curves have one value an event: what holds after it."""
+
+    device: int
+    events: Events
+    lifetimes: Lifetimes
+    before_bytes: int
+    """Live before the first event."""
+    live_bytes: IntColumn
+    reserved_before_bytes: int
+    reserved_bytes: IntColumn
+    disagreement: Disagreement
+
+    @property
+    def peak_event(self) -> int:
+        """The event after which most was live, the first of equals; BEFORE_RING when that was before any."""
+        if not len(self.live_bytes) or int(self.live_bytes.max()) < self.before_bytes:
+            return BEFORE_RING
+        return int(self.live_bytes.argmax())
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes live at once, from just before the first event on."""
+        return self.live_at(self.peak_event)
+
+    @property
+    def peak_time_us(self) -> int | None:
+        """Unix time of the peak in microseconds; None where no event has a time, or before the first event."""
+        event = self.peak_event
+        if event == BEFORE_RING or int(self.events.time_us[event]) < 0:
+            return None
+        return int(self.events.time_us[event])
+
+    @property
+    def peak_reserved_bytes(self) -> int:
+        """Most bytes reserved from the driver at once."""
+        return max(self.reserved_before_bytes, int(self.reserved_bytes.max(initial=0)))
+
+    @property
+    def has_history(self) -> bool:
+        """Whether any allocation or release was recorded at all."""
+        return bool(np.isin(self.events.action, (_ALLOC, _FREE)).any())
+
+    @property
+    def starts_empty(self) -> bool:
+        """Whether the history reaches back to an allocator that held nothing."""
+        return self.has_history and self.before_bytes == 0 and self.reserved_before_bytes == 0
+
+    def live_at(self, event: int) -> int:
+        """Bytes live after this event."""
+        return self.before_bytes if event == BEFORE_RING else int(self.live_bytes[event])
+
+    def reserved_at(self, event: int) -> int:
+        """Bytes reserved after this event."""
+        return self.reserved_before_bytes if event == BEFORE_RING else int(self.reserved_bytes[event])
+
+
+def replay(snapshot: Snapshot, device: int) -> Replay:
+    """The allocator of `device` over its recorded events. Works as well where no event was recorded."""
+    events = next((events for events in snapshot.events if events.device == device), None) or _no_events(device)
+    count = len(events)
+    blocks = snapshot.blocks
+    active = np.flatnonzero((snapshot.segments.device[blocks.segment] == device) & (blocks.state > 0))
+    lifetimes, disagreement = _lifetimes(events, snapshot, active)
+
+    # One more entry than events: index 0 collects what stood before the ring, so that a running sum begins with it.
+    change = np.zeros(count + 1, dtype=np.int64)
+    np.add.at(change, lifetimes.start + 1, lifetimes.size_bytes)
+    ended = lifetimes.end < count
+    np.subtract.at(change, lifetimes.end[ended] + 1, lifetimes.size_bytes[ended])
+    live = np.cumsum(change)
+
+    reserved_change = np.zeros(count, dtype=np.int64)
+    for names, sign in ((("segment_alloc", "segment_map"), 1), (("segment_free", "segment_unmap"), -1)):
+        chosen = np.isin(events.action, [_CODE[name] for name in names])
+        reserved_change[chosen] = sign * events.size_bytes[chosen]
+    reserved_end = int(snapshot.segments.total_bytes[snapshot.segments.device == device].sum())
+    reserved = reserved_end - int(reserved_change.sum()) + np.cumsum(reserved_change)
+    return Replay(
+        device=device,
+        events=events,
+        lifetimes=lifetimes,
+        before_bytes=int(live[0]),
+        live_bytes=live[1:],
+        reserved_before_bytes=reserved_end - int(reserved_change.sum()),
+        reserved_bytes=reserved,
+        disagreement=disagreement,
+    )
+
+
+def rounded(size_bytes: IntColumn) -> IntColumn:
+    """Sizes as the allocator rounds requests: up to a multiple of 512, at least 512."""
+    return np.maximum(-(-size_bytes // ROUNDING_BYTES), 1) * ROUNDING_BYTES
+
+
+def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[Lifetimes, Disagreement]:
+    """Pair each alloc with the free of the same address, and both with the final blocks in rows `active`.
+
+    Sorted by address and then by event, with the block of the final state last, the entries of one address alternate
+    between opening (alloc) and closing (free, or the final block). Where they do not, the missing partner is taken to
+    be at the neighbouring entry of that address, and the contradiction is counted.
+    """
+    chosen = np.flatnonzero((events.action == _ALLOC) | (events.action == _FREE))
+    count = len(events)
+    address = np.concatenate([events.address[chosen], snapshot.blocks.address[active]])
+    index = np.concatenate([chosen, np.full(len(active), count, dtype=np.int64)])
+    block = np.concatenate([np.full(len(chosen), -1, dtype=np.int64), active])
+    order = np.lexsort((index, address))
+    address, index, block = address[order], index[order], block[order]
+    is_final = index == count
+    is_open = np.zeros(len(order), dtype=np.bool_)
+    is_open[~is_final] = events.action[index[~is_final]] == _ALLOC
+
+    # Each row is joined with the one above it at the same address.
+    same = np.zeros(len(order), dtype=np.bool_)
+    same[1:] = address[1:] == address[:-1]
+    above = np.arange(len(order)) - 1
+    above_open = same & is_open[above] if len(order) else same
+    last_of_address = np.ones(len(order), dtype=np.bool_)
+    last_of_address[:-1] = ~same[1:]
+
+    closes = ~is_open
+    paired = closes & above_open
+    # Its alloc is not recorded: before the ring if this is the first word on the address, else at the entry above.
+    unopened = closes & ~above_open
+    # Its free is not recorded: at the next alloc of the address, or, unknown when, before the final state was taken.
+    unclosed_again = is_open & above_open
+    vanished = is_open & last_of_address
+
+    start_rows = np.flatnonzero(closes)
+    started = np.where(same, index[above], BEFORE_RING)[start_rows] if len(order) else start_rows
+    twice_rows = np.flatnonzero(unclosed_again)
+    gone_rows = np.flatnonzero(vanished)
+    start = np.concatenate([started, index[above[twice_rows]], index[gone_rows]])
+    end = np.concatenate([index[start_rows], index[twice_rows], np.full(len(gone_rows), count - 1, dtype=np.int64)])
+    final_block = np.concatenate([block[start_rows], np.full(len(twice_rows) + len(gone_rows), -1, dtype=np.int64)])
+    # The event that tells size and stack: the alloc where there is one, else the free.
+    teller = np.concatenate(
+        [np.where(paired[start_rows], started, index[start_rows]), index[above[twice_rows]], index[gone_rows]]
+    )
+    allocated = np.concatenate([paired[start_rows], np.ones(len(twice_rows) + len(gone_rows), dtype=np.bool_)])
+    size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated)
+    return (
+        Lifetimes(start=start, end=end, size_bytes=size, stack=stack, block=final_block),
+        Disagreement(
+            allocated_twice=len(twice_rows),
+            freed_twice=int((unopened & same & ~is_final).sum()),
+            missing_at_end=len(gone_rows),
+            revived_at_end=int((unopened & same & is_final).sum()),
+        ),
+    )
+
+
+def _sizes_and_stacks(
+    events: Events, snapshot: Snapshot, block: IntColumn, teller: IntColumn, allocated: NDArray[np.bool_]
+) -> tuple[IntColumn, IntColumn]:
+    """Size and allocating stack of each lifetime: by its final block, else by the event `teller`."""
+    live = block >= 0
+    size = np.empty(len(block), dtype=np.int64)
+    stack = np.full(len(block), -1, dtype=np.int64)
+    size[live] = snapshot.blocks.size_bytes[block[live]]
+    size[~live] = rounded(events.size_bytes[teller[~live]])
+    stack[live] = snapshot.blocks.stack[block[live]]
+    # A free's stack says who let go, not who allocated; a live block without frames takes those of its alloc.
+    by_event = allocated & (stack < 0)
+    stack[by_event] = events.stack[teller[by_event]]
+    return size, stack
+
+
+def _no_events(device: int) -> Events:
+    none = np.zeros(0, dtype=np.int64)
+    return Events(device, none, none.astype(np.uint64), none, none.astype(np.uint64), none, none)

@@ -1,0 +1,157 @@
+"""Opens a pickle as plain data: numbers, text, lists, tuples, dicts. Anything that names code is refused unrun."""
+
+from __future__ import annotations
+
+import copyreg
+import gc
+import gzip
+import io
+import pickle
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NoReturn
+
+from ..errors import InputRefused
+from ..model.units import GIB, MIB
+
+try:
+    import resource
+except ImportError:  # not POSIX: loading goes on without the ceiling
+    resource = None  # type: ignore[assignment]
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_MOST_EXPANSION = 256
+"""A gzipped snapshot shrinks about 20-fold; what unpacks to more than this times its size was built to."""
+_OBJECTS_PER_BYTE = 40
+"""Bytes of objects allowed per byte of pickle; snapshots need 4 to 6."""
+
+_BINARY_HEAD = re.compile(rb"\x80[\x00-\x05].", re.DOTALL)
+_TEXT_HEAD = re.compile(
+    rb"""\([dlt]p\d+\n                               # protocol 0: a mark, a dict, list or tuple, its place in the memo
+       | [\]})][q.(]                                # protocol 1: an empty container, memoised or filled
+       | \(?[ci][A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n[(pqR).]""",  # a global: GLOBAL or INST
+    re.VERBOSE,
+)
+
+
+def looks_like_pickle(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a pickle of protocol 0 to 5, plain or gzipped, by its content."""
+    if head.startswith(_GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, 4096)
+        except zlib.error:
+            return False
+    return bool(_BINARY_HEAD.match(head) or _TEXT_HEAD.match(head))
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep Python's cyclic collector off: it would walk a million fresh, acyclic objects again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def load_plain(path: Path, shown_path: str) -> object:
+    """What the pickle at `path` (gzipped or not) holds, built without importing or calling anything.
+
+    Raises InputRefused when it cannot be read, is empty, cut off or damaged, names a global, a persistent object
+    or an extension, or wants more memory than its size can explain.
+    """
+    try:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            magic = file.read(2)
+            file.seek(0)
+            if not magic:
+                raise InputRefused(f"{shown_path} is empty")
+            if magic == _GZIP_MAGIC:
+                plain = _unpacked(file, _MOST_EXPANSION * size + 64 * MIB, shown_path)
+                return _load(io.BytesIO(plain), len(plain), shown_path)
+            return _load(file, size, shown_path)
+    except OSError as error:
+        raise InputRefused(f"{shown_path} cannot be read: {error.strerror or error}") from error
+
+
+def _unpacked(file: IO[bytes], limit: int, shown_path: str) -> bytes:
+    try:
+        plain = gzip.GzipFile(fileobj=file).read(limit + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputRefused(f"{shown_path} is a damaged gzip file: {error}") from error
+    if len(plain) > limit:
+        raise InputRefused(f"{shown_path} unpacks to more than {_MOST_EXPANSION} times its size: no snapshot does that")
+    return plain
+
+
+def _load(stream: IO[bytes], size: int, shown_path: str) -> object:
+    # An object once built for an extension code is served from this cache without find_class being asked.
+    copyreg.clear_extension_cache()
+    try:
+        with collector_paused(), _memory_ceiling(GIB + _OBJECTS_PER_BYTE * size):
+            return _PlainUnpickler(stream, shown_path).load()
+    except InputRefused:
+        raise
+    except MemoryError as error:
+        raise InputRefused(f"{shown_path} asks for more memory than a file of {size} bytes can need") from error
+    except EOFError as error:
+        raise InputRefused(f"{shown_path} is cut off: the pickle has no end") from error
+    except Exception as error:  # junk can raise nearly anything: ValueError, KeyError, struct.error, RecursionError …
+        if "truncated" in str(error):
+            raise InputRefused(f"{shown_path} is cut off: {error}") from error
+        raise InputRefused(
+            f"{shown_path} is damaged, or is no pickle of plain data ({type(error).__name__}: {str(error)[:200]}); "
+            "nothing in it was run"
+        ) from error
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds containers, numbers and text only.
+
+    GLOBAL, STACK_GLOBAL, INST and EXT* all come to `find_class`; PERSID and BINPERSID to `persistent_load`.
+    With no global on its stack, REDUCE, OBJ, NEWOBJ and BUILD have nothing they could call.
+    """
+
+    def __init__(self, stream: IO[bytes], shown_path: str) -> None:
+        super().__init__(stream)
+        self._shown_path = shown_path
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise InputRefused(
+            f"{self._shown_path} asks to load {module[:100]}.{name[:100]}; a memory snapshot holds plain data only. "
+            "Nothing in it was run"
+        )
+
+    def persistent_load(self, _pid: object) -> NoReturn:
+        raise InputRefused(
+            f"{self._shown_path} refers to an object stored outside it (a persistent id); "
+            "a memory snapshot holds plain data only. Nothing in it was run"
+        )
+
+
+@contextmanager
+def _memory_ceiling(allowance: int) -> Iterator[None]:
+    """Let the process grow by `allowance` bytes at most, so that a few bytes of opcodes cannot claim all memory.
+
+    A huge memo index (LONG_BINPUT) makes the unpickler allocate and fill 16 bytes for each index below it. It has no
+    hook to check that; the operating system's limit is the only one. Without /proc or RLIMIT_AS nothing is limited.
+    """
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        ceiling = pages * resource.getpagesize() + allowance
+        if soft == resource.RLIM_INFINITY or ceiling < soft:
+            resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
+    except (OSError, ValueError, AttributeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

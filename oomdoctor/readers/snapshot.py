@@ -1,0 +1,266 @@
+"""Reads a PyTorch memory snapshot (`torch.cuda.memory._snapshot()` and its kin) of any schema into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputRefused
+from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
+from ..model.units import MIB
+from .pickles import collector_paused, load_plain
+from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, sizes
+
+_STATES = {name: code for code, name in enumerate(BLOCK_STATES)} | {"active_awaiting_free": 2}
+_ACTION_CODES = {name: code for code, name in enumerate(ACTIONS)}
+_UNKNOWN_ACTION, _OOM = _ACTION_CODES["unknown"], _ACTION_CODES["oom"]
+_SMALL_SEGMENT_BYTES = 2 * MIB
+
+_TOP_KEYS = {"segments", "device_traces", "allocator_settings", "external_annotations", "host_segments", "host_traces"}
+_SEGMENT_KEYS = {
+    "device", "address", "total_size", "allocated_size", "active_size", "requested_size", "stream", "segment_type",
+    "segment_pool_id", "is_expandable", "frames", "blocks",
+}  # fmt: skip
+_BLOCK_KEYS = {"address", "size", "requested_size", "state", "frames", "history"}
+_EVENT_KEYS = {
+    "action", "addr", "device_free", "size", "stream", "time_us", "frames", "compile_context", "user_metadata",
+    "pool_id",
+}  # fmt: skip
+_BACKEND_MARKS = (
+    ("torch_npu", "npu"),
+    ("NPUCachingAllocator", "npu"),
+    ("XPUCachingAllocator", "xpu"),
+    ("HIPCachingAllocator", "hip"),
+    ("CUDACachingAllocator", "cuda"),
+)
+
+_Row = dict[str, Any]
+
+
+def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
+    """The snapshot in the pickle at `path` (gzipped or not), called `shown_path` in what the user sees.
+
+    Schemas: the dict of torch 2.1 and later; that of 2.0, whose blocks carry a `history` and no address; a bare list of
+    segments (`memory_snapshot()`); any of them without events, times or stacks. Keys that this reader does not know are
+    named in `unknown_keys`, as `key`, `segments.key`, `blocks.key`, `events.key` or `action:name`.
+
+    Raises InputRefused for what is no such snapshot, and all that `pickles.load_plain` raises.
+    """
+    shown = shown_path if shown_path is not None else str(path)
+    with collector_paused():
+        content = load_plain(path, shown)
+        try:
+            return _snapshot(content, shown)
+        except InputRefused as error:
+            raise InputRefused(f"{shown} is a pickle, but no PyTorch memory snapshot: {error}") from error
+        except (RecursionError, MemoryError) as error:
+            raise InputRefused(f"{shown} is nested too deeply, or too large, for a memory snapshot") from error
+
+
+def _snapshot(content: object, shown: str) -> Snapshot:
+    top = content if isinstance(content, dict) else {"segments": content}
+    if not top.keys() & {"segments", "device_traces"}:
+        raise InputRefused("it has neither segments nor device_traces")
+    segment_rows = _rows(top.get("segments", []), "segments")
+    traces = [_rows(trace, "events") for trace in _list(top.get("device_traces", []), "device_traces")]
+
+    stacks = StackTable()
+    segments, blocks, with_history = _memory(segment_rows, stacks)
+    events, ooms, unknown_actions = [], [], set()
+    for device, trace in enumerate(traces):
+        columns, failures, unknown = _events(device, trace, stacks)
+        events.append(columns)
+        ooms.extend(failures)
+        unknown_actions |= unknown
+
+    settings = top.get("allocator_settings")
+    return Snapshot(
+        path=shown,
+        schema=_schema(content, with_history, events),
+        backend=_backend(stacks, settings),
+        segments=segments,
+        blocks=blocks,
+        events=tuple(events),
+        stacks=stacks.stacks,
+        ooms=tuple(ooms),
+        settings=dict(settings) if isinstance(settings, dict) else {},
+        unknown_keys=_unknown_keys(top, segment_rows, traces, unknown_actions),
+    )
+
+
+def _list(value: object, what: str) -> list[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise InputRefused(f"{what} must be a list")
+    return value if isinstance(value, list) else list(value)
+
+
+def _rows(value: object, what: str) -> list[_Row]:
+    rows = _list(value, what)
+    if not set(map(type, rows)) <= {dict}:
+        raise InputRefused(f"{what} must be a list of dicts")
+    return rows
+
+
+# --- segments and blocks -----------------------------------------------------------------------------------------
+
+
+def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, bool]:
+    """Segments and blocks, and whether the blocks carry their frames in a `history`."""
+    block_lists = [_rows(row.get("blocks", []), "blocks") for row in rows]
+    block_rows = list(chain.from_iterable(block_lists))
+    counts = np.asarray([len(blocks) for blocks in block_lists], dtype=np.int64)
+    owner = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
+    size = sizes(field(block_rows, "size"), "sizes of blocks")
+    with_history = any("history" in row for row in block_rows)
+
+    held = np.zeros(len(rows), dtype=np.int64)
+    np.add.at(held, owner, size)
+    total = sizes(
+        [row.get("total_size", sum_) for row, sum_ in zip(rows, held.tolist(), strict=True)], "sizes of segments"
+    )
+    types = field(rows, "segment_type")
+    is_small = flags(
+        # Where the type is not recorded: the small pool's segments are 2 MiB, the large pool's are 20 MiB and more.
+        kind == "small" if kind is not None else bytes_ <= _SMALL_SEGMENT_BYTES
+        for kind, bytes_ in zip(types, total.tolist(), strict=True)
+    )
+    segments = Segments(
+        device=integers(field(rows, "device", 0), "devices of segments"),
+        address=addresses(field(rows, "address", 0), "addresses of segments"),
+        total_bytes=total,
+        stream=addresses(field(rows, "stream", 0), "streams of segments"),
+        is_small=is_small,
+        is_expandable=flags(field(rows, "is_expandable", False)),
+        private_pool=flags(tuple(pool or ()) not in ((), (0, 0)) for pool in _pools(rows)),
+        stack=stacks.rows(field(rows, "frames")),
+    )
+    state = coded(field(block_rows, "state"), _STATES, -1, "states of blocks")
+    if len(state) and int(state.min()) < 0:
+        raise InputRefused("a block is in none of the states " + ", ".join(_STATES))
+    blocks = Blocks(
+        segment=owner,
+        address=_block_addresses(block_rows, segments, owner, size, counts),
+        size_bytes=size,
+        # Where it is not recorded, the block's own size is the closest bound on what was asked for.
+        requested_bytes=sizes(
+            [row.get("requested_size", bytes_) for row, bytes_ in zip(block_rows, size.tolist(), strict=True)],
+            "requested sizes of blocks",
+        ),
+        state=state,
+        stack=stacks.rows(_block_frames(block_rows)),
+    )
+    return segments, blocks, with_history
+
+
+def _pools(rows: list[_Row]) -> list[Any]:
+    pools = field(rows, "segment_pool_id")
+    if not set(map(type, pools)) <= {tuple, list, type(None)}:
+        raise InputRefused("a segment_pool_id must be a pair of numbers")
+    return pools
+
+
+def _block_addresses(rows: list[_Row], segments: Segments, owner: IntColumn, size: IntColumn, counts: IntColumn) -> Any:
+    """As recorded; otherwise counted up within the segment, which its blocks fill from its start without gaps."""
+    before = np.cumsum(size) - size
+    first = np.cumsum(counts) - counts
+    base = before[first[counts > 0]]
+    offset = before - np.repeat(base, counts[counts > 0])
+    counted = segments.address[owner] + offset.astype(np.uint64)
+    if all("address" in row for row in rows):
+        return addresses([row["address"] for row in rows], "addresses of blocks")
+    return addresses(
+        [row.get("address", address) for row, address in zip(rows, counted.tolist(), strict=True)],
+        "addresses of blocks",
+    )
+
+
+def _block_frames(rows: list[_Row]) -> list[Any]:
+    """The frames of each block: its own, or those of its latest allocation in `history`; none for an idle block."""
+    found = []
+    for row in rows:
+        frames = row.get("frames")
+        history = row.get("history")
+        if frames is None and history and row.get("state") != "inactive":
+            latest = _rows(history, "histories of blocks")[0]
+            frames = latest.get("frames")
+        found.append(frames)
+    return found
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+def _events(device: int, rows: list[_Row], stacks: StackTable) -> tuple[Events, list[SnapshotOom], set[str]]:
+    """The columns of one device's trace, its out-of-memory events, and the names of actions not known."""
+    actions = field(rows, "action")
+    action = coded(actions, _ACTION_CODES, _UNKNOWN_ACTION, "actions of events")
+    unknown = {f"action:{actions[row]}"[:100] for row in np.flatnonzero(action == _UNKNOWN_ACTION).tolist()}
+    columns = Events(
+        device=device,
+        action=action,
+        address=addresses(field(rows, "addr", 0), "addresses of events"),
+        size_bytes=sizes(field(rows, "size", 0), "sizes of events"),
+        stream=addresses(field(rows, "stream", 0), "streams of events"),
+        time_us=integers(field(rows, "time_us", -1), "times of events"),
+        stack=stacks.rows(field(rows, "frames")),
+    )
+    failures = []
+    for index in np.flatnonzero(action == _OOM).tolist():
+        row, time_us = rows[index], int(columns.time_us[index])
+        if "size" not in row:
+            continue  # an oom event without its request says nothing
+        free = row.get("device_free")
+        failures.append(
+            SnapshotOom(
+                device=device,
+                requested_bytes=int(columns.size_bytes[index]),
+                free_bytes=free if isinstance(free, int) and free >= 0 else None,
+                time_us=time_us if time_us >= 0 else None,
+                stack=int(columns.stack[index]),
+                event_index=index,
+            )
+        )
+    return columns, failures, unknown
+
+
+# --- what kind of snapshot ---------------------------------------------------------------------------------------
+
+
+def _schema(content: object, with_history: bool, events: list[Events]) -> str:
+    if not isinstance(content, dict):
+        return "segments-only"
+    if with_history:
+        return "history"
+    if not any(map(len, events)):
+        return "state-only"
+    return "native" if any((trace.time_us >= 0).any() for trace in events) else "native-without-times"
+
+
+def _backend(stacks: StackTable, settings: object) -> str:
+    """From what the stacks and settings name; 'unknown' where they name nothing."""
+    for mark, backend in _BACKEND_MARKS:
+        if any(mark in frame.file or mark in frame.function for frame in stacks.frames):
+            return backend
+    if isinstance(settings, Mapping) and "PYTORCH_CUDA_ALLOC_CONF" in settings:
+        return "cuda"
+    return "unknown"
+
+
+def _unknown_keys(
+    top: _Row, segments: list[_Row], traces: list[list[_Row]], unknown_actions: set[str]
+) -> tuple[str, ...]:
+    blocks = chain.from_iterable(row.get("blocks", []) for row in segments)
+    groups: tuple[tuple[str, Any, set[str]], ...] = (
+        ("", [top], _TOP_KEYS),
+        ("segments.", segments, _SEGMENT_KEYS),
+        ("blocks.", blocks, _BLOCK_KEYS),
+        ("events.", chain.from_iterable(traces), _EVENT_KEYS),
+    )
+    unknown = set(unknown_actions)
+    for prefix, rows, known in groups:
+        unknown |= {f"{prefix}{key}"[:100] for key in set().union(*rows) - known}
+    return tuple(sorted(unknown))

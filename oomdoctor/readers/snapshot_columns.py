@@ -1,0 +1,144 @@
+"""From lists of Python values to columns: integers checked and typed, stacks interned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputRefused
+from ..model.snapshot import AddressColumn, Frame, IntColumn
+from ..model.units import TIB
+
+_LARGEST_SIZE = 1024 * TIB
+"""No allocation is larger; the bound also keeps sums of a million sizes within 64 bits."""
+
+
+def field(rows: Sequence[dict[str, Any]], key: str, default: Any = None) -> list[Any]:
+    """The values under `key`, `default` where a row lacks it."""
+    try:
+        return [row[key] for row in rows]
+    except KeyError:
+        return [row.get(key, default) for row in rows]
+
+
+def integers(values: Iterable[Any], what: str) -> IntColumn:
+    """Signed 64-bit integers. Raises InputRefused, naming `what`, for anything else."""
+    try:
+        column = np.asarray(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputRefused(f"{what} must be whole numbers: {str(error)[:200]}") from error
+    _refuse_nested(column, what)
+    return column
+
+
+def sizes(values: Iterable[Any], what: str) -> IntColumn:
+    """Bytes: integers from 0 to 1 PiB. Raises InputRefused, naming `what`, for anything else."""
+    column = integers(values, what)
+    if len(column) and (int(column.min()) < 0 or int(column.max()) > _LARGEST_SIZE):
+        raise InputRefused(f"{what} must lie between 0 and 1 PiB")
+    return column
+
+
+def addresses(values: Sequence[Any], what: str) -> AddressColumn:
+    """Unsigned 64-bit integers, exact above 2^53; negative ones are read as their two's complement."""
+    try:
+        try:
+            column = np.asarray(values, dtype=np.uint64)
+        except OverflowError:
+            column = np.asarray([value & 0xFFFF_FFFF_FFFF_FFFF for value in values], dtype=np.uint64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputRefused(f"{what} must be whole numbers: {str(error)[:200]}") from error
+    _refuse_nested(column, what)
+    return column
+
+
+def flags(values: Iterable[Any]) -> NDArray[np.bool_]:
+    """Truth values."""
+    return np.fromiter(map(bool, values), dtype=np.bool_)
+
+
+def coded(values: list[Any], codes: dict[Any, int], other: int, what: str) -> IntColumn:
+    """The code of each value; `other` for a value without one."""
+    try:
+        return np.asarray([codes.get(value, other) for value in values], dtype=np.int64)
+    except TypeError as error:
+        raise InputRefused(f"{what} must be text") from error
+
+
+def _refuse_nested(column: NDArray[Any], what: str) -> None:
+    if column.ndim != 1:
+        raise InputRefused(f"{what} must be single numbers")
+
+
+class StackTable:
+    """Every distinct stack once, with its row number.
+
+    torch gives each event a fresh list, but the frames in it are shared, so lists are told apart by the identity
+    of the list, then of its frames, and only a stack not met before is compared by content.
+    The lists handed in must stay alive as long as the table: identities of freed objects are used again.
+    """
+
+    def __init__(self) -> None:
+        self._by_outline: dict[tuple[int, ...], tuple[list[Any], int]] = {}
+        self._by_frames: dict[tuple[int, ...], int] = {}
+        self._by_content: dict[tuple[Frame, ...], int] = {}
+        self._frames: dict[int, Frame] = {}
+
+    @property
+    def stacks(self) -> tuple[tuple[Frame, ...], ...]:
+        """The stacks, by row."""
+        return tuple(self._by_content)
+
+    @property
+    def frames(self) -> Iterable[Frame]:
+        """Every distinct frame met."""
+        return self._frames.values()
+
+    def rows(self, lists: list[Any]) -> IntColumn:
+        """The row of each list of frames; -1 for none (None or empty).
+
+        Raises InputRefused for a list that does not hold frames.
+        """
+        if not set(map(type, lists)) <= {list, tuple, type(None)}:
+            raise InputRefused("a stack must be a list of frames")
+        rows, find = [], self._by_outline.get
+        latest, row = None, -1
+        for frames in lists:
+            if frames is not latest:
+                latest = frames
+                if frames:
+                    # Comparing two lists whose members are identical costs far less than hashing all their identities.
+                    length = len(frames)
+                    half, quarter = length >> 1, length >> 2
+                    outline = (length, id(frames[quarter]), id(frames[half]), id(frames[half + quarter - length]))
+                    seen = find(outline)
+                    row = seen[1] if seen is not None and seen[0] == frames else self._row(frames, outline)
+                else:
+                    row = -1
+            rows.append(row)
+        return np.asarray(rows, dtype=np.int64)
+
+    def _row(self, frames: list[Any], outline: tuple[int, ...]) -> int:
+        key = tuple(map(id, frames))
+        row = self._by_frames.get(key)
+        if row is None:
+            stack = tuple(map(self._frame, frames))
+            row = self._by_frames[key] = self._by_content.setdefault(stack, len(self._by_content))
+        self._by_outline[outline] = (frames, row)
+        return row
+
+    def _frame(self, frame: Any) -> Frame:
+        known = self._frames.get(id(frame))
+        if known is None:
+            if not isinstance(frame, dict):
+                raise InputRefused("a frame of a stack must be a dict with name, filename and line")
+            line = frame.get("line", 0)
+            known = self._frames[id(frame)] = Frame(
+                str(frame.get("name", ""))[:1000],
+                str(frame.get("filename", ""))[:1000],
+                line if isinstance(line, int) else 0,
+            )
+        return known
