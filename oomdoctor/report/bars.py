@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..model.diagnosis import Budget
 from ..model.units import format_bytes
 from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
-from .text import format_share, one_line
+from .text import NOT_MEASURED, format_share, one_line
 
 _WIDEST = 1.6
 """The axis ends at this many times the total: a larger request is drawn cut, and said to be."""
@@ -50,6 +50,7 @@ class BudgetView:
     """Where the total ends on the axis, as a fraction."""
     segments: tuple[Segment, ...]
     free_bytes: int | None
+    free: str
     unattributed_bytes: int
     request: RequestBar | None
     in_words: str
@@ -62,7 +63,8 @@ def view_budget(budget: Budget) -> BudgetView:
     """The bar of one device, or of the host."""
     rows = [(one_line(part.name, 80), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
     if budget.unattributed_bytes:
-        rows.append((UNATTRIBUTED.label, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
+        name = UNATTRIBUTED.label if rows else NOT_MEASURED
+        rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
     # Within held memory the input's order stands: it is the same on every device, so bars can be compared.
     rows.sort(key=lambda row: draw_order(row[1]))
     free = [size for _, category, size, _ in rows if category is FREE]
@@ -94,6 +96,7 @@ def view_budget(budget: Budget) -> BudgetView:
         capacity=budget.total_bytes / axis,
         segments=tuple(segments),
         free_bytes=sum(free) if free else None,
+        free=format_bytes(sum(free)) if free else NOT_MEASURED,
         unattributed_bytes=budget.unattributed_bytes,
         request=asked,
         in_words=_in_words(where, total, segments, asked),

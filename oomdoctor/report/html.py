@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ..model.diagnosis import Diagnosis
 from . import svg
 from .view import view_report
+
+_SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
 
 def render(diagnosis: Diagnosis) -> str:
@@ -40,12 +43,25 @@ def content_security_policy(style: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         loader=FunctionLoader(_asset),
         trim_blocks=True,
         lstrip_blocks=True,
+    )
+    environment.filters["prose"] = _prose
+    return environment
+
+
+def _prose(text: str) -> Markup:
+    """Text with `names in backticks` as code, and each number on one line with its unit. Everything is escaped."""
+    pieces = _SIZE.sub("\\1\N{NO-BREAK SPACE}\\2", text).split("`")
+    if len(pieces) % 2 == 0:
+        # An odd backtick is only a character.
+        pieces = ["`".join(pieces)]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece) for place, piece in enumerate(pieces)
     )
 
 

@@ -26,19 +26,19 @@ class Category:
 CATEGORIES = (
     Category("unattributed", "unattributed", "#b9bec7", ("unattributed", "unexplained", "unaccounted")),
     Category("idle", "idle in the allocator", "#f0e442", ("idle", "fragment", "unallocated", "inactive", "releasable")),
-    Category("free", "free", "#ffffff", ("free", "available", "unused")),
+    Category("free", "free", "#ffffff", ("free", "available", "unused", "left for")),
     Category("others", "other processes", "#e2733a", ("other process", "foreign", "neighbour", "other user", "others")),
     Category("gradients", "gradients", "#7fc8ee", ("gradient", "grads")),
     Category("optimizer", "optimizer state", "#d58fb6", ("optimizer", "optimiser", "adam", "moments", "master")),
+    Category(
+        "activations", "activations", "#efa71f",
+        ("activation", "workspace", "temporar", "compute buffer", "logits", "saved for backward"),
+    ),
     Category("kv", "keys and values", "#2fb58c", ("kv", "keys and values", "key/value", "past_key")),
     Category("weights", "weights", "#5aa2dc", ("weight", "parameter", "buffers of the model", "model")),
     Category(
         "context", "context and libraries", "#9aa3b0",
         ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph"),
-    ),
-    Category(
-        "activations", "activations", "#efa71f",
-        ("activation", "workspace", "temporar", "compute buffer", "logits", "saved for backward"),
     ),
     Category("held", "live, kind not known", "#c3b18a"),
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Positions are percentages, so a picture is as wide as its column while its text keeps its size. Nothing carries a style
 attribute: the report's Content-Security-Policy forbids them. Texts take their colours from classes of report.css, which
-knows both colour schemes; the colours of categories are the same in both.
+knows both colour schemes; the colours of categories are the same in both. Where a mail preview drops the style sheet,
+presentation attributes keep outlines hollow.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _PLOT_TOP, _PLOT_HEIGHT = 18, 180
 PATTERNS = Markup(
     '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
     '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".45" stroke-width="2"/></pattern>'
+    f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".4" stroke-width="1.6"/></pattern>'
     '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
-    f'<circle cx="2" cy="2" r="1.2" fill="{INK}" fill-opacity=".6"/></pattern>'
+    f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
     "</defs></svg>"
 )
 """Fills that pictures of one document share; they stand in it once."""
@@ -49,6 +50,18 @@ def budget_bar(bar: BudgetView, name: str) -> Markup:
     return _picture("bar", name, _LANE + 2 if bar.request else _BAR + 2, bar.where, bar.in_words, parts)
 
 
+def small_bar(bar: BudgetView, name: str) -> Markup:
+    """A budget without its labels, for comparison with the bar above it."""
+    parts = [
+        Markup('<svg x="{}" width="{}" height="14">{}</svg>').format(
+            _at(each.start), _at(each.width), _fill(each.category, edge=True)
+        )
+        for each in bar.segments
+        if each.width > 0
+    ]
+    return _picture("bar", name, 14, bar.where, bar.in_words, parts)
+
+
 def chip(category: Category) -> Markup:
     """The category's colour and pattern, beside its name."""
     return Markup('<svg class="chip" width="13" height="13" aria-hidden="true" focusable="false">{}</svg>').format(
@@ -68,19 +81,12 @@ def timeline(chart: Chart, name: str) -> Markup:
     """The curves of one place. `name` makes ids unique in the document."""
     bottom = _PLOT_TOP + _PLOT_HEIGHT
     parts = [Markup('<line class="axis" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom)]
-    for mark in chart.grid:
+    for mark in (*chart.grid, *chart.limits):
+        kind = "limit" if mark in chart.limits else "grid"
         parts.append(
-            Markup(
-                '<line class="grid" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
-                '<text class="tick" x="0" y="{1}">{2}</text>'
-            ).format(_y(mark.height), _y(mark.height, above=4), mark.label)
-        )
-    for mark in chart.limits:
-        parts.append(
-            Markup(
-                '<line class="limit" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
-                '<text class="limit-name" x="100%" y="{1}" text-anchor="end">{2}</text>'
-            ).format(_y(mark.height), _y(mark.height, above=5), mark.label)
+            Markup('<line class="{1}" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(
+                _y(mark.height), kind
+            )
         )
     parts.append(
         Markup('<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 1000" preserveAspectRatio="none">').format(
@@ -96,6 +102,15 @@ def timeline(chart: Chart, name: str) -> Markup:
             ).format(curve.place % 4, steps)
         )
     parts.append(Markup("</svg>"))
+    # Texts come last, with a halo in the page's colour: a curve that runs through them does not hide them.
+    for mark in chart.grid:
+        parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(_y(mark.height, above=4), mark.label))
+    for mark in chart.limits:
+        parts.append(
+            Markup('<text class="limit-name" x="100%" y="{}" text-anchor="end">{}</text>').format(
+                _y(mark.height, above=5), mark.label
+            )
+        )
     parts.append(
         Markup(
             '<text class="tick" x="0" y="{0}">start</text>'
@@ -124,11 +139,16 @@ def _segment(segment: Segment) -> Markup:
     room = int(segment.width * _COLUMN / _CHARACTER) - 2
     label = Markup("")
     if room >= max(len(segment.name), len(segment.size)):
-        ink = Markup("") if segment.category.key == "free" else Markup(' fill="{}"').format(INK)
-        label = Markup(
-            '<text class="label" x="8" y="20"{ink}>{name}</text>'
-            '<text class="label size" x="8" y="36"{ink}>{size}</text>'
-        ).format(ink=ink, name=segment.name, size=segment.size)
+        free = segment.category.key == "free"
+        # The halo in the segment's own colour keeps a label readable on a pattern.
+        look = (
+            Markup('class="label bare"')
+            if free
+            else Markup('class="label" stroke="{}"').format(segment.category.colour)
+        )
+        label = Markup('<text {look} x="8" y="20">{name}</text><text {look} x="8" y="36">{size}</text>').format(
+            look=look, name=segment.name, size=segment.size
+        )
     # A picture inside the picture clips a label that a narrow window leaves no room for.
     return Markup('<svg x="{}" y="1" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
         _at(segment.start), _at(segment.width), _BAR,

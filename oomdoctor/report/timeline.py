@@ -101,7 +101,7 @@ def _chart(where: str, relative: bool, group: list[Series]) -> Chart:
         where=place,
         curves=curves,
         limits=tuple(Mark(limit / ceiling, f"limit {format_bytes(limit)}") for limit in drawn_limits),
-        grid=_grid(ceiling),
+        grid=_grid(ceiling, max([top, *drawn_limits])),
         duration=format_seconds(span),
         relative=relative,
         in_words=f"{place} over {format_seconds(span)}: {told}{bounds}.",
@@ -113,9 +113,9 @@ def _course(series: Series) -> list[tuple[float, int]]:
     return sorted((time, value) for time, value in pairs if math.isfinite(time)) or [(0.0, 0)]
 
 
-def _grid(ceiling: float) -> tuple[Mark, ...]:
+def _grid(ceiling: float, highest: float) -> tuple[Mark, ...]:
     """Two to five round lines above zero, in powers of two and multiples of them."""
-    step = 2.0 ** math.floor(math.log2(max(ceiling, 4) / 2.5))
+    step = 2.0 ** math.floor(math.log2(max(highest, 4) / 2.5))
     return tuple(
-        Mark(count * step / ceiling, format_bytes(count * step)) for count in range(1, int(ceiling / step) + 1)
+        Mark(count * step / ceiling, format_bytes(count * step)) for count in range(1, int(highest / step) + 1)
     )

@@ -286,9 +286,11 @@ def view_holdings(holdings: tuple[Holding, ...], budgets: tuple[Budget, ...]) ->
 
 def _primary_first(diagnosis: Diagnosis) -> list[Budget]:
     """The budgets, that of the place the report is about first."""
+    incident = diagnosis.incidents[0].where if diagnosis.incidents else ""
+    asked = [budget.where for budget in diagnosis.budgets if budget.request_bytes is not None]
+    # The incident's place is that of the failure in the input's words; the limit that was hit may be a narrower one.
     places = [finding.scope.get("device", "") for finding in diagnosis.findings[:1]]
-    places += [incident.where for incident in diagnosis.incidents[:1]]
-    places += [budget.where for budget in diagnosis.budgets if budget.request_bytes is not None]
+    places += [where for where in asked if where == incident] + asked + [incident]
     budgets = list(diagnosis.budgets)
     for place in places:
         for budget in budgets:
@@ -307,7 +309,6 @@ def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...
         figures.append(Figure("free", format_bytes(bar.free_bytes)))
         if budget.request_bytes is not None and budget.request_bytes > bar.free_bytes:
             figures.append(Figure("short by", format_bytes(budget.request_bytes - bar.free_bytes)))
-    figures.append(Figure(f"{bar.where} in all", bar.total))
     return tuple(figures)
 
 
