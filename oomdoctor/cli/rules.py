@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import click
 
 from ..errors import RuleError
 from ..playbook.cases import run_cases
+from ..playbook.causes import FAMILIES, FAMILY_OF
 from ..playbook.lint import lint
 from ..playbook.load import Playbook, default_rules_directory, load_playbook
+
+WIDTH = 80
 
 _DIRECTORY = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
@@ -38,7 +42,7 @@ def check(directory: Path | None, strict: bool) -> None:
         click.echo(problem)
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
-    click.echo(f"{len(playbook.rules)} rules, {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    click.echo(f"{_count(len(playbook.rules), 'rule')}, {_count(errors, 'error')}, {_count(warnings, 'warning')}")
     if errors or (strict and warnings):
         raise click.exceptions.Exit(RuleError.exit_code)
 
@@ -62,8 +66,9 @@ def test(directory: Path | None) -> None:
         )
         if result.why:
             click.echo(f"    decided by {result.why}")
+    passed = len(results) - len(failed)
     click.echo(
-        f"{len(results)} cases of {len(playbook.rules)} rules: {len(results) - len(failed)} passed, {len(failed)} failed"
+        f"{_count(len(playbook.rules), 'rule')}, {_count(len(results), 'case')}: {passed} passed, {len(failed)} failed"
     )
     if playbook.problems:
         raise click.exceptions.Exit(RuleError.exit_code)
@@ -74,10 +79,14 @@ def test(directory: Path | None) -> None:
 @rules.command(name="list")
 @_DIRECTORY
 def list_rules(directory: Path | None) -> None:
-    """List the rules in DIR: code, cause and title."""
+    """List the rules in DIR: code and title, by family."""
     playbook = _load(directory)
-    for rule in sorted(playbook.rules, key=lambda rule: rule.id):
-        click.echo(f"{rule.id:<8} {rule.cause:<24} {rule.title}")
+    for family, meaning in FAMILIES.items():
+        members = sorted((rule.id, rule.title) for rule in playbook.rules if FAMILY_OF[rule.cause] == family)
+        if members:
+            click.secho(f"{family}: {meaning}", bold=True)
+        for code, title in members:
+            click.echo(textwrap.fill(title, WIDTH, initial_indent=f"  {code:<8} ", subsequent_indent=" " * 11))
     for problem in playbook.problems:
         click.echo(f"error: {problem}", err=True)
 

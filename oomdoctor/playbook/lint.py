@@ -103,12 +103,12 @@ def _remedy(rule: Rule, remedy: RuleRemedy, knobs: Knobs) -> Iterator[Problem]:
 
 def _value(knob: Knob, wanted: KnobValue) -> str | None:
     """Why a value written in full cannot be; one computed from facts is checked when it is known."""
-    value = wanted.value
+    written = wanted.value.outline()
     if knob.takes == "switch":
-        return None if value.text in ("", "True") else f"it is a switch and takes no value, not {value.text!r}"
-    if not value.text:
+        return None if written in ("", "True") else f"it is a switch and takes no value, not {written!r}"
+    if not written:
         return "it needs a value"
-    return None if value.names else knob.refusal(value.fill(lambda name: None), None)
+    return None if wanted.value.names else knob.refusal(written, None)
 
 
 def _problem(severity: str, message: str, place: Place) -> Problem:

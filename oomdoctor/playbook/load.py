@@ -194,7 +194,7 @@ class _RuleReader:
         if section is None:
             return None
         section.only(("knob", "value"), "a setting")
-        value = self._template(section, "value") or Template("", ())
+        value = self._template(section, "value") or Template(())
         return KnobValue(section.text("knob"), value, section.place)
 
     def _not_remedy(self, section: Section) -> RuleNotRemedy:

@@ -24,7 +24,6 @@ Format = Callable[[FactValue, ValueType], str]
 class Template:
     """A checked text. `parts` alternate freely; an optional part is a template of its own."""
 
-    text: str
     parts: tuple[str | Expression | Template, ...]
 
     @property
@@ -38,16 +37,27 @@ class Template:
 
     def fill(self, lookup: Lookup, unknown: str = "unknown", form: Format | None = None) -> str:
         """The text with values; `form` prints a value (as people read it where none is given)."""
+
+        def show(part: Expression) -> str:
+            value = part.value(lookup)
+            return unknown if value is None else (form or format_value)(value, part.type)
+
+        return self._join(show, lambda part: part.complete(lookup)).strip()
+
+    def outline(self) -> str:
+        """The text with the placeholders themselves, for a page without facts."""
+        return self._join(lambda part: f"‹{part.text}›", lambda part: True).strip()
+
+    def _join(self, show: Callable[[Expression], str], keep: Callable[[Template], bool]) -> str:
         shown = []
         for part in self.parts:
             if isinstance(part, str):
                 shown.append(part)
-            elif isinstance(part, Template):
-                shown.append(part.fill(lookup, unknown, form) if part.complete(lookup) else "")
-            else:
-                value = part.value(lookup)
-                shown.append(unknown if value is None else (form or format_value)(value, part.type))
-        return "".join(shown).strip()
+            elif isinstance(part, Expression):
+                shown.append(show(part))
+            elif keep(part):
+                shown.append(part._join(show, keep))
+        return "".join(shown)
 
     def complete(self, lookup: Lookup) -> bool:
         """Whether every placeholder outside optional parts is known."""
@@ -93,7 +103,7 @@ class _Reader:
                 current.append(self._plain())
         if optional is not None:
             self._refuse(opened, "[[ without ]]")
-        return Template(" ".join(self.text.split()), tuple(parts))
+        return Template(tuple(parts))
 
     def _placeholder(self) -> Expression:
         end = self.text.find("}", self.position)
@@ -123,7 +133,7 @@ class _Reader:
 def _checked(reader: _Reader, parts: list[str | Expression | Template], opened: int) -> Template:
     if not any(isinstance(part, Expression) for part in parts):
         reader._refuse(opened, "[[ … ]] without a placeholder is never left out")
-    return Template("", tuple(parts))
+    return Template(tuple(parts))
 
 
 def format_value(value: FactValue, kind: ValueType) -> str:
