@@ -28,21 +28,22 @@ class EventKind(str, Enum):
     """An allocator gave up. backend (cuda|hip|xpu|mps|npu|mlu|neuron|metal|tensorflow|jax|cudaMallocAsync|…),
     requested_bytes, total_bytes, free_bytes, allocated_bytes, active_bytes, reserved_bytes (includes allocated),
     reserved_unallocated_bytes, private_pool_bytes (free blocks of graph pools), allowed_bytes (a fraction was set),
-    process_used_bytes (this process by NVML), other_processes (tuple of (pid, bytes)), shape (tuple), dtype,
+    process_used_bytes (this process by NVML), other_processes (tuple of (pid or None, bytes)), other_bytes (mps: this process's memory
+    outside the allocator), shape (tuple), dtype,
     pool (mps: private|shared), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
     generation (the message form: 'cached' <=1.3, 'reserved' 1.4-2.0, 'sentences' >=2.1, 'bare'), wrapped_by (an engine's own sentence),
     capacity_unknown (True for NVML artefacts such as 17179869184 GiB)"""
     DEVICE_OOM_TRY = "device-oom-try"
-    """torch >= 2.14 warning for one failed try; not an incident. requested_bytes, free_bytes, total_bytes"""
+    """One failed try, not an incident: torch >= 2.14's warning, XLA's start-up back-off. backend, requested_bytes, free_bytes, total_bytes"""
     DEVICE_STATE = "device-state"
-    """memory_summary(), see_memory_usage, 'Memory: …' lines: allocated_bytes, reserved_bytes, active_bytes, peak_allocated_bytes,
-    non_releasable_bytes, non_releasable_large_bytes, retries, ooms"""
+    """memory_summary(), see_memory_usage, 'Memory: …' lines: allocated_bytes, reserved_bytes, allowed_bytes, active_bytes, peak_allocated_bytes,
+    peak_reserved_bytes, segments, non_releasable_blocks, peak_non_releasable_blocks (counts), non_releasable_bytes, non_releasable_large_bytes, retries, ooms"""
     ACCELERATOR_ERROR = "accelerator-error"
     """A driver or library error that may mask an OOM. library (cuda|cublas|cudnn|nccl|cusolver|cufft|nvml|tensorrt|hip|xpu|…),
     code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
     # --- Python ---------------------------------------------------------------------------------------------
     EXCEPTION = "exception"
-    """A traceback. exception_type, message, frames (tuple of (file, line, function, code), outermost first), chained (bool:
+    """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first), chained (bool:
     another one was being handled), complete (bool)"""
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
@@ -63,7 +64,8 @@ class EventKind(str, Enum):
     SHM_EXHAUSTED = "shm-exhausted"
     """requested_bytes, path, signal"""
     HOST_STATE = "host-state"
-    """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes"""
+    """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes, top_processes (as in memory-limit-hit),
+    platform (wsl), device_total_bytes"""
     # --- look-alikes ----------------------------------------------------------------------------------------
     KERNEL_RESOURCE = "kernel-resource"
     """On-chip resources of a GPU kernel: resource (shared memory|registers|…), required_bytes, limit_bytes"""
@@ -72,57 +74,81 @@ class EventKind(str, Enum):
     IMPOSSIBLE_SIZE = "impossible-size"
     """A size no machine has, in words ('more than 1EB'): requested_bytes if given"""
     SLOT_TABLE_FULL = "slot-table-full"
-    """A table of request slots ran out, not bytes: engine, available, needed"""
+    """A table of request slots ran out, not bytes: engine, available, needed, limit"""
     WORKSPACE_TOO_SMALL = "workspace-too-small"
-    """A fixed library workspace: requested_bytes, library, buffer"""
+    """A fixed library workspace: requested_bytes, available_bytes, library, buffer"""
     RECOVERED = "recovered"
     """The program says it went on after an OOM: how (retry|fallback|skipped-batch|smaller-batch), engine"""
     # --- engines (each with engine: vllm|sglang|llama.cpp|ollama|tgi|lmdeploy|tensorrt-llm|deepspeed|mlc|mlx|…) -
     ENGINE_START = "engine-start"
-    """version, options (tuple of (name, value) as printed, long names without dashes)"""
+    """version, options (tuple of (name, value) as printed, long names without dashes), ignored_options (names the engine says
+    it does not read here). A start may be told by several of these, each with a part of it"""
     ENGINE_PHASE = "engine-phase"
-    """phase (load|profile|kv-allocation|graph-capture|warm-up|serving|sleep), edge (begin|end), took_bytes, seconds"""
+    """phase (load|profile|kv-allocation|graph-capture|warm-up|serving|sleep), edge (begin|progress|end), took_bytes, seconds,
+    free_bytes, mode and done, total, done_ratio (of a progress bar)"""
     ENGINE_WEIGHTS = "engine-weights"
-    """weights_bytes (per rank), layers_offloaded, layers_total"""
+    """weights_bytes (per rank; with `buffer`: of that device), host_weights_bytes (a buffer in host memory), buffer (the
+    engine's name of it), layers_offloaded, layers_total, seconds, offloaded_to (tuple of cpu, disk)"""
     ENGINE_PROFILE = "engine-profile"
     """total_bytes, utilization, budget_bytes, weights_bytes, activation_peak_bytes, non_torch_bytes, non_torch_before_bytes, kv_bytes,
-    initial_used_bytes"""
+    initial_used_bytes, used_after_bytes, initial_free_bytes, free_after_bytes, torch_peak_bytes (weights included), consumed_bytes
+    (weights and non-torch together), non_kv_bytes, budget_left_bytes, graph_bytes, graph_estimate_bytes,
+    equivalent_utilization (without the reserve for graphs), same_kv_utilization (for the pool of before). A report may be
+    spread over several of these"""
     ENGINE_KV_AVAILABLE = "engine-kv-available"
     """kv_bytes (may be NEGATIVE)"""
     ENGINE_KV_POOL = "engine-kv-pool"
-    """pool_tokens, pool_bytes, max_length_tokens, concurrency (ratio), gpu_blocks, cpu_blocks, cells, layers, sequences"""
+    """pool_tokens, pool_bytes, max_length_tokens, concurrency (ratio), gpu_blocks, cpu_blocks, block_tokens, cells, layers,
+    sequences, from_tokens (before it was adjusted), multiplied_by, free_bytes (left on the device), sub_pool (mamba|swa|recurrent|…), buffer,
+    host_pool_bytes (a buffer in host memory), k_type, k_bytes, v_type, v_bytes. Lines with `buffer` are parts of the total without"""
     ENGINE_KV_NONE = "engine-kv-none"
     """Nothing is left for the KV pool"""
     ENGINE_KV_TOO_SMALL = "engine-kv-too-small"
     """needed_tokens, pool_tokens, needed_bytes, available_bytes, fitting_tokens (the engine's own estimate)"""
     ENGINE_STARTUP_SHORT = "engine-startup-short"
-    """free_bytes, total_bytes, utilization, wanted_bytes"""
+    """free_bytes, total_bytes, utilization, wanted_bytes, budget_bytes (what the engine may use, where it says no more)"""
     ENGINE_NEIGHBOUR_CHANGED = "engine-neighbour-changed"
     """Free memory changed under the profiler: initial_free_bytes, current_free_bytes"""
     ENGINE_BUFFER_FAILED = "engine-buffer-failed"
-    """requested_bytes, purpose (weights|kv|compute|runtime|workspace|unknown), fatal (bool)"""
+    """requested_bytes, purpose (weights|kv|compute|runtime|workspace|unknown), fatal (bool), pool, buffer, call, site, function,
+    free_bytes, total_bytes, inner (text of the wrapped error)"""
     ENGINE_WARMUP_FAILED = "engine-warmup-failed"
-    """what (sampler|pooler|prefill|graph|…), sequences, tokens, inner (text of the wrapped error)"""
+    """what (sampler|pooler|prefill|graph|…), sequences, tokens, total_tokens, task, inner (text of the wrapped error, which need not
+    be about memory)"""
+    ENGINE_STEP_FAILED = "engine-step-failed"
+    """A step did not succeed, for whatever reason: step (context|runner|a node's type|…), exception_type, inner (text of the reason)"""
     ENGINE_TOKEN_POOL_EXHAUSTED = "engine-token-pool-exhausted"
-    """A pool of KV tokens, not device bytes: stage (prefill|decode|verify), needed_tokens, available_tokens, evictable_tokens, sub_pool"""
+    """A pool of KV tokens, not device bytes: stage (prefill|decode|verify), needed_tokens, available_tokens (evictable ones
+    included), free_tokens, evictable_tokens, sub_pool (the one of several that is short), full_available_tokens, swa_available_tokens"""
     ENGINE_PREEMPTED = "engine-preempted"
     """mode, cumulative, retracted"""
     ENGINE_LOAD = "engine-load"
-    """running, waiting, swapped, kv_usage (0..1), transferring"""
+    """running, waiting, swapped, kv_usage (0..1), transferring, stage (prefill|decode), replica, preemptions, used_tokens, new_tokens,
+    swa_usage, mamba_usage"""
     ENGINE_STATE_POOL_SHORT = "engine-state-pool-short"
-    """Mamba/SWA/hybrid pools: sub_pool, needed, available, hybrid_manager_disabled (bool)"""
+    """Mamba/SWA/hybrid pools: sub_pool, needed, available, rest_bytes, hybrid_manager_disabled (bool), fatal (False: a warning)"""
     ENGINE_ENCODER_BUDGET = "engine-encoder-budget"
-    """worst_case_tokens, profiled_tokens, modalities"""
+    """worst_case_tokens, profiled_tokens, context_tokens, budget_tokens, items, modality, modalities (tuple of (name, tokens))"""
     ENGINE_FIT = "engine-fit"
-    """projected_bytes, free_bytes, deficit_bytes, target_bytes, outcome (fits|failed|blocked), blocked_by (a flag)"""
+    """projected_bytes, free_bytes, deficit_bytes, target_bytes, left_bytes, total_bytes, outcome (fits|reduced|failed|blocked|host-only),
+    blocked_by (a flag), reason, buffer, from_tokens and to_tokens (of the context), kv_bytes, placed_bytes, weights_bytes,
+    compute_bytes, projector_bytes"""
     ENGINE_HOST_SHORT = "engine-host-short"
-    """needed_bytes, available_bytes, what (system memory|swap space|host cache)"""
+    """needed_bytes, available_bytes, total_bytes, what (system memory|swap space|host cache), fatal (bool)"""
+    ENGINE_RANKS_UNEVEN = "engine-ranks-uneven"
+    """Ranks found different amounts of free memory: lowest_free_bytes (of any rank), free_bytes (of this one)"""
+    ENGINE_NOT_RELEASED = "engine-not-released"
+    """A stopped runner's memory did not come back in time: runner_bytes, device_bytes, seconds"""
     ENGINE_SLEEP = "engine-sleep"
-    """freed_bytes, residual_bytes, backed_up_bytes"""
+    """freed_bytes, residual_bytes, backed_up_bytes, discarded_bytes"""
     ENGINE_MEMORY_TABLE = "engine-memory-table"
-    """An engine's own breakdown: total_bytes, free_bytes, model_bytes, context_bytes, compute_bytes, unaccounted_bytes, temporary_bytes"""
+    """An engine's own breakdown: total_bytes, free_bytes, model_bytes, context_bytes, compute_bytes, unaccounted_bytes, temporary_bytes,
+    available_bytes, used_bytes, grown_bytes, runtime_bytes, decoder_bytes, requested_bytes, minimum_bytes, overhead_bytes, buffer,
+    max_length_tokens; host_* of these for a buffer in host memory"""
     PARALLELISM = "parallelism"
-    """world_size, tensor_parallel, pipeline_parallel, data_parallel, workers (data loader)"""
+    """world_size, tensor_parallel, pipeline_parallel, data_parallel, workers (data loader), pipeline_copies (of compute buffers)"""
+    INPUT_LENGTH = "input-length"
+    """How long one input is: tokens, limit_tokens"""
     VERSION = "version"
     """package, version"""
 

@@ -50,7 +50,7 @@ class Utf8Chunks:
             piece = self._read(stream)
         yield decoder.decode(b"", True).encode("utf-8", "replace")
 
-    def _read(self, stream: io.BufferedReader, size: int = _CHUNK) -> bytes:
+    def _read(self, stream: BinaryIO, size: int = _CHUNK) -> bytes:
         try:
             return stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

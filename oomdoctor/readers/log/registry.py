@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from . import (
+    accelerator_errors,
+    host_memory,
+    kernel_oom,
+    kills,
+    lookalikes,
+    other_frameworks,
+    tensorflow_jax,
+    torch_allocator,
+    torch_statistics,
+    tracebacks,
+)
 from .family import Family
 
-ALL_FAMILIES: tuple[Family, ...] = ()
+ALL_FAMILIES: tuple[Family, ...] = (
+    torch_allocator.FAMILY,
+    torch_statistics.FAMILY,
+    accelerator_errors.FAMILY,
+    tensorflow_jax.FAMILY,
+    other_frameworks.FAMILY,
+    host_memory.FAMILY,
+    kernel_oom.FAMILY,
+    kills.FAMILY,
+    lookalikes.FAMILY,
+    tracebacks.FAMILY,
+)
 """In the order in which the patterns of one line are tried."""

@@ -1,0 +1,244 @@
+"""Errors of drivers and accelerator libraries, behind which a shortage of memory may hide."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from ...model.events import EventKind, LogEvent
+from .family import Build, Family, Line, Pattern
+from .statement import event, integer
+
+_PIN_THREAD = "in pin memory thread"
+_LOOK_BACK = 60
+"""Lines of a traceback between the name of the thread and the error."""
+
+_MEMORY_CODES = ("ALLOC_FAILED", "NOT_INITIALIZED", "INSUFFICIENT_RESOURCES", "MEMORY_ERROR", "ALLOCATION_FAILED")
+_LIBRARIES = {
+    "CUFFT": "cufft",
+    "CURAND": "curand",
+    "HIPBLAS": "hipblas",
+    "ROCBLAS": "rocblas",
+    "MIOPENSTATUS": "miopen",
+}
+
+
+def _thread(line: Line) -> str | None:
+    """`pin_memory` where the error was carried over from that thread."""
+    if any(_PIN_THREAD in text for text in (line.text, *islice(reversed(line.preceding(_LOOK_BACK)), _LOOK_BACK))):
+        return "pin_memory"
+    return None
+
+
+def _runtime(match: re.Match[str], line: Line) -> LogEvent:
+    """`CUDA error: out of memory` and its kin: a call into the driver failed, not the caching allocator."""
+    memory = "out of memory" in match["code"].lower()
+    return event(
+        EventKind.ACCELERATOR_ERROR,
+        line,
+        library=match["library"].lower(),
+        code="out of memory" if memory else "busy" if "busy" in match["code"] else match["code"].strip(" .'"),
+        call=_call(line.text),
+        masks_oom=memory,
+        thread=_thread(line) if memory else None,
+    )
+
+
+def _out_of_memory(library: str) -> Build:
+    """For forms whose words are always about memory; groups `call`, `bytes` and `device` are taken where named."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        given = match.groupdict()
+        return event(
+            EventKind.ACCELERATOR_ERROR,
+            line,
+            integer(given.get("device")),
+            library=library,
+            code="out of memory",
+            call=given.get("call"),
+            requested_bytes=integer(given.get("bytes")),
+            masks_oom=True,
+            thread=_thread(line),
+        )
+
+    return build
+
+
+def _may_mask(library: str, code: str | None = None) -> Build:
+    """For errors that do not speak of memory but are often the first sign of its shortage."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        given = match.groupdict()
+        return event(
+            EventKind.ACCELERATOR_ERROR,
+            line,
+            library=library,
+            code=code or given.get("code") or match[0],
+            call=(given.get("call") or "").replace('"', "") or None,
+            masks_oom=True,
+        )
+
+    return build
+
+
+def _call(text: str) -> str | None:
+    found = re.search(r"when calling [`'\"]([^`\"]{1,400})", text)
+    return found[1].strip() if found else None
+
+
+def _status(match: re.Match[str], line: Line) -> LogEvent | None:
+    """`CUBLAS_STATUS_…` and the like of every library."""
+    if match["word"].endswith("_SUCCESS"):
+        return None
+    library = match["library"]
+    expression = re.search(r"expr=([^;]{1,200})", line.text)
+    return event(
+        EventKind.ACCELERATOR_ERROR,
+        line,
+        library=_LIBRARIES.get(library, library.lower()),
+        code=match["word"],
+        call=_call(line.text) or (expression[1].strip(" ;") if expression else None),
+        masks_oom=match["word"].endswith(_MEMORY_CODES),
+        thread=_thread(line),
+    )
+
+
+def _nccl_rank(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.ACCELERATOR_ERROR,
+        line,
+        integer(match["device"]),
+        library="nccl",
+        code="out of memory",
+        requested_bytes=integer(match.groupdict().get("bytes")),
+        masks_oom=True,
+    )
+
+
+def _neuron(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.DEVICE_OOM, line, backend="neuron", requested_bytes=int(match[1]), generation="bare")
+
+
+_NCCL_PLACE = r"(?:\[(?P<device>\d{1,4})\] .{0,200})?NCCL WARN "
+
+FAMILY = Family(
+    "accelerator errors",
+    (
+        *(
+            Pattern(
+                f"{library} {kind}",
+                re.compile(
+                    rf"(?P<library>{library}) {kind}: (?P<code>out of memory|unknown error|device not ready"
+                    r"|unspecified launch failure|initialization error|invalid device ordinal"
+                    r"|(?:all )?CUDA-capable device\S{0,3} (?:is/)?are busy or unavailable)"
+                ),
+                _runtime,
+            )
+            for library in ("CUDA", "HIP")
+            for kind in ("error", "driver error", "runtime error")
+        ),
+        Pattern(
+            "devices are busy or unavailable",
+            re.compile(r"(?<!error: )(?P<code>all (?P<library>CUDA)-capable devices are busy or unavailable)"),
+            _runtime,
+        ),
+        Pattern(
+            "CUDA runtime error in",
+            re.compile(r"CUDA runtime error in (?P<call>.{1,200}?): out of memory"),
+            _out_of_memory("cuda"),
+        ),
+        Pattern(
+            "after cudaLaunch",
+            re.compile(r"after (?P<call>cudaLaunch\w{0,30}) in .{1,200}?: out of memory"),
+            _out_of_memory("cuda"),
+        ),
+        Pattern(
+            "cudaErrorMemoryAllocation",
+            re.compile(r"(?P<call>\w{1,60})?.{0,40}cudaErrorMemoryAllocation"),
+            _out_of_memory("cuda"),
+        ),
+        Pattern("hipErrorOutOfMemory", re.compile(r"hipErrorOutOfMemory"), _out_of_memory("hip")),
+        Pattern(
+            "cuMemAlloc", re.compile(r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory"), _out_of_memory("cuda")
+        ),
+        Pattern(
+            "cuMemAlloc",
+            re.compile(r"call to (?P<call>cuMemAlloc\w{0,20}) results in CUDA_ERROR_OUT_OF_MEMORY", re.I),
+            _out_of_memory("cuda"),
+        ),
+        Pattern("cudaHostAlloc", re.compile(r"(?P<call>cudaHostAlloc)\b.{0,200}out of memory"), _out_of_memory("cuda")),
+        Pattern(
+            "cudaMallocHost", re.compile(r"(?P<call>cudaMallocHost)\b.{0,200}out of memory"), _out_of_memory("cuda")
+        ),
+        Pattern(
+            "_STATUS_",
+            re.compile(
+                r"\b(?P<word>(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|HIPBLAS|HIPSPARSE)_STATUS_[A-Z_]{3,60})"
+            ),
+            _status,
+        ),
+        Pattern("CUFFT_ALLOC_FAILED", re.compile(r"\b(?P<word>(?P<library>CUFFT)_ALLOC_FAILED)"), _status),
+        Pattern(
+            "rocblas_status_memory_error", re.compile(r"(?P<code>rocblas_status_memory_error)"), _may_mask("rocblas")
+        ),
+        Pattern(
+            "Unable to find a valid cuDNN algorithm",
+            re.compile(r"(?P<code>Unable to find a valid cuDNN algorithm)"),
+            _may_mask("cudnn"),
+        ),
+        Pattern(
+            "unable to find an engine to execute",
+            re.compile(r"(?P<code>unable to find an engine to execute)"),
+            _may_mask("cudnn"),
+        ),
+        Pattern(
+            "INTERNAL ASSERT FAILED",
+            re.compile(
+                r"(?P<code>NVML_SUCCESS == r) {0,2}INTERNAL ASSERT FAILED(?: at \"?(?P<call>[^\" ]{1,300}\"?:\d{1,6}))?"
+            ),
+            _may_mask("nvml"),
+        ),
+        Pattern(
+            "NCCL WARN Cuda failure",
+            re.compile(_NCCL_PLACE + r"Cuda failure (?:\d{1,4} )?'?out of memory"),
+            _nccl_rank,
+        ),
+        Pattern(
+            "NCCL WARN Failed to",
+            re.compile(_NCCL_PLACE + r"Failed to (?:CUDA )?(?:host )?\w{0,3}alloc (?P<bytes>\d{1,20}) bytes"),
+            _nccl_rank,
+        ),
+        Pattern("unhandled cuda error", re.compile(r"(?P<code>unhandled cuda error)"), _may_mask("nccl")),
+        Pattern("ncclUnhandledCudaError", re.compile(r"(?P<code>ncclUnhandledCudaError)"), _may_mask("nccl")),
+        Pattern(
+            "model_container_runner",
+            re.compile(
+                r"(?P<code>API call failed) at (?P<call>\S{1,300}model_container_runner\w{0,10}\.cpp, line \d{1,6})"
+            ),
+            _may_mask("aotinductor"),
+        ),
+        Pattern(
+            "Cuda Runtime (out of memory)", re.compile(r"Cuda Runtime \(out of memory\)"), _out_of_memory("tensorrt")
+        ),
+        Pattern(
+            "Requested amount of GPU memory",
+            re.compile(r"Requested amount of GPU memory \((?P<bytes>\d{1,20}) bytes\) could not be al"),
+            _out_of_memory("tensorrt"),
+        ),
+        Pattern(
+            "RESULT_ERROR_OUT_OF_",
+            re.compile(r"(?P<code>U?R?_?RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES))"),
+            _may_mask("xpu"),
+        ),
+        Pattern(
+            "PI_ERROR_OUT_OF_", re.compile(r"(?P<code>PI_ERROR_OUT_OF_(?:RESOURCES|HOST_MEMORY))"), _may_mask("xpu")
+        ),
+        Pattern("Native API returns: -997", re.compile(r"(?P<code>Native API returns: -997)"), _may_mask("xpu")),
+        Pattern(
+            "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+            re.compile(r"(?P<code>HSA_STATUS_ERROR_OUT_OF_RESOURCES)"),
+            _may_mask("hip"),
+        ),
+        Pattern("NRT allocation failed", re.compile(r"NRT allocation failed for size (\d{1,20})"), _neuron),
+    ),
+)

@@ -1,0 +1,199 @@
+"""Host memory refused to a process: allocations, forks, pinned and shared memory, Ray's memory monitor."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ...model.events import EventKind, FieldValue, LogEvent
+from .family import Build, Family, Line, Pattern
+from .statement import SIZE, event, integer, shape, size
+
+_BUS_ERROR = 7
+
+
+def _failed(allocator: str) -> Build:
+    """A refused allocation; a group `bytes` or `size` says how much."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        given = match.groupdict()
+        requested = integer(given.get("bytes")) if given.get("bytes") else size(given.get("size"))
+        return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator=allocator, requested_bytes=requested)
+
+    return build
+
+
+def _numpy(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.HOST_ALLOCATION_FAILED,
+        line,
+        allocator="numpy",
+        requested_bytes=size(match["size"]),
+        shape=shape(match["shape"]),
+        dtype=match["dtype"].strip() or None,
+    )
+
+
+def _no_memory_errno(match: re.Match[str], line: Line) -> LogEvent:
+    """ENOMEM: of a fork where the failing code says so, else of some allocation."""
+    code = [line.text, *line.preceding(3)]
+    forked = any(re.search(r"\bfork\b|_fork_exec|fork_exec|forking\.py|\bPopen\(", text) for text in code)
+    return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="fork" if forked else "malloc")
+
+
+def _pinned(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.PINNED_ALLOCATION_FAILED, line, requested_bytes=int(match[1]))
+
+
+def _shared(match: re.Match[str], line: Line) -> LogEvent:
+    given = match.groupdict()
+    return event(
+        EventKind.SHM_EXHAUSTED, line, requested_bytes=integer(given.get("bytes")), path=given.get("path") or None
+    )
+
+
+def _worker_bus_error(match: re.Match[str], line: Line) -> LogEvent:
+    failure = event(EventKind.SHM_EXHAUSTED, line, signal=_BUS_ERROR)
+    pid = integer(match.groupdict().get("pid"))
+    return failure if pid is None else replace(failure, pid=pid)
+
+
+def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
+    """Ray divides by 1024³ and writes GB."""
+    threshold = re.search(r"usage threshold of (\d(?:\.\d{1,9})?)", line.text)
+    task_used = re.search(rf"memory used=({SIZE})", line.text)
+    top = _top_processes(line.following(24))
+    if task_used and not top and (task := re.search(r"\bname=([^,)]{1,200}), pid=(\d{1,10})", line.text)):
+        top = ((int(task[2]), size(task_used[1]), task[1]),)
+    return event(
+        EventKind.MEMORY_LIMIT_HIT,
+        line,
+        system="ray",
+        used_bytes=size(match["used"]),
+        total_bytes=size(match["total"]),
+        threshold=float(threshold[1]) if threshold else None,
+        top_processes=top or None,
+    )
+
+
+def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.MEMORY_LIMIT_HIT,
+        line,
+        system="ray",
+        used_bytes=size(match["used"] + " GB"),
+        total_bytes=size(match["total"] + " GB"),
+        threshold=int(match["percent"]) / 100,
+        top_processes=_top_processes(line.following(24)) or None,
+    )
+
+
+def _top_processes(lines: list[str]) -> tuple[FieldValue, ...]:
+    """The rows `PID MEM COMMAND` of Ray's table."""
+    rows: list[FieldValue] = []
+    for text in lines:
+        if row := re.match(r"\s*(\d{1,10})\s{1,20}(\d+(?:\.\d+)?)(?: ?Gi?B)?\s{1,20}(\S.{0,300})$", text):
+            rows.append((int(row[1]), size(f"{row[2]} GiB"), row[3].strip()))
+    return tuple(rows)
+
+
+def _ray_table(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The table alone; where the monitor's sentence stands before it, that has read it already."""
+    if any("Memory on the node" in text or "memory on node" in text for text in line.preceding(6)):
+        return None
+    top = _top_processes(line.following(16))
+    return event(EventKind.HOST_STATE, line, top_processes=top) if top else None
+
+
+def _ray_count(match: re.Match[str], line: Line) -> LogEvent | None:
+    count = int(match[1])
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", count=count) if count else None
+
+
+FAMILY = Family(
+    "host memory",
+    (
+        Pattern(
+            "you tried to allocate",
+            re.compile(r"(?:can't allocate memory|not enough memory): you tried to allocate (?P<bytes>\d{1,20}) bytes"),
+            _failed("torch-cpu"),
+        ),
+        Pattern(
+            "you tried to allocate",
+            re.compile(r"not enough memory: you tried to allocate (?P<size>\d{1,12}[KMGT]B)"),
+            _failed("torch-cpu"),
+        ),
+        Pattern(
+            "Unable to allocate",
+            re.compile(
+                rf"Unable to allocate (?:array|(?P<size>{SIZE}) for an array) with shape (?P<shape>\([^()]{{0,200}}\))"
+                r" and data type (?P<dtype>.{1,300})$"
+            ),
+            _numpy,
+        ),
+        Pattern("MemoryError", re.compile(r"^\s*(?:builtins\.)?MemoryError:?\s*$"), _failed("python")),
+        Pattern("std::bad_alloc", re.compile(r"std::bad_alloc(?!: (?:out_of_memory|CUDA))"), _failed("malloc")),
+        Pattern("Cannot allocate memory", re.compile(r"\[Errno 12\] Cannot allocate memory"), _no_memory_errno),
+        Pattern("Cannot allocate memory", re.compile(r"\bfork: Cannot allocate memory"), _failed("fork")),
+        Pattern("WinError 1455", re.compile(r"\[WinError 1455\]"), _failed("windows-paging")),
+        Pattern(
+            "tcmalloc: large alloc",
+            re.compile(r"tcmalloc: large alloc (\d{1,20}) bytes"),
+            lambda match, line: event(EventKind.HOST_LARGE_ALLOCATION, line, requested_bytes=int(match[1])),
+        ),
+        Pattern("bytes on host: ", re.compile(r"failed to alloc (\d{1,20}) bytes on host: "), _pinned),
+        Pattern(
+            "could not allocate pinned host memory",
+            re.compile(r"could not allocate pinned host memory(?: \(\w{1,40}\))? of size: (\d{1,20})"),
+            _pinned,
+        ),
+        Pattern(
+            "is killed by signal: Bus error",
+            re.compile(r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error"),
+            _worker_bus_error,
+        ),
+        Pattern("Unexpected bus error", re.compile(r"Unexpected bus error encountered in worker"), _worker_bus_error),
+        Pattern(
+            "unable to mmap ",
+            re.compile(
+                r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory"
+            ),
+            _shared,
+        ),
+        Pattern(
+            "No space left on device",
+            re.compile(
+                r"<(?P<path>/torch_[^>]{1,200})>: No space left on device"
+                r"|No space left on device: '(?P<other>/dev/shm[^']{0,300})'"
+            ),
+            lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"] or match["other"]),
+        ),
+        Pattern(
+            "/dev/shm/nccl-",
+            re.compile(
+                r"(?:creating|allocat\w{1,4}|extend\w{0,3}) .{0,60}?(?P<path>/dev/shm/nccl-\w{1,60})"
+                r"(?:.{0,40}?\(?(?:size|to) (?P<bytes>\d{1,20}))?"
+            ),
+            _shared,
+        ),
+        Pattern(
+            "Memory on the node",
+            re.compile(rf"Memory on the node .{{0,600}}?\bwas (?P<used>{SIZE}) / (?P<total>{SIZE})"),
+            _ray_monitor,
+        ),
+        Pattern(
+            "of the memory on node",
+            re.compile(
+                r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
+                r" \((?P<used>\d+(?:\.\d+)?) / (?P<total>\d+(?:\.\d+)?) GB\)"
+            ),
+            _old_ray_monitor,
+        ),
+        Pattern(
+            "killed due to memory pressure",
+            re.compile(r"(\d{1,9}) Workers \(tasks / actors\) killed due to memory pressure"),
+            _ray_count,
+        ),
+        Pattern("COMMAND", re.compile(r"\bPID\s{1,20}MEM(?:\(GB\))?\s{1,20}COMMAND"), _ray_table),
+    ),
+)

@@ -1,0 +1,93 @@
+"""The kernel's out-of-memory killer, machine-wide and in a memory cgroup: blocks of many lines, one event a victim."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ...model.events import EventKind, LogEvent
+from ...model.units import KIB
+from .family import Family, Line, Pattern
+from .statement import event
+
+_BLOCK = 250
+"""Lines of one report: registers, memory statistics and the task table of a busy machine."""
+
+_VICTIM = re.compile(r"\bKill(?:ed)? process (?P<pid>\d{1,10})(?:,? \((?P<program>[^)]{1,64})\))?")
+_SIZES = {
+    "total_vm_bytes": re.compile(r"total-vm:(\d{1,15})kB"),
+    "anon_rss_bytes": re.compile(r"anon-rss:(\d{1,15})kB"),
+    "shmem_rss_bytes": re.compile(r"shmem-rss:(\d{1,15})kB"),
+}
+_SCORE = re.compile(r"oom_score_adj[:=](-?\d{1,5})")
+_USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB")
+_CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
+_MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
+_GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")
+_INVOKED = re.compile(r"invoked oom-killer")
+
+
+def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A victim, with what the block before its line says about the limit."""
+    if match[0].startswith("Kill ") and any("Killed process" in text for text in line.following(4)):
+        return None  # announced; the line that tells its sizes follows
+    victim = _VICTIM.search(line.text)
+    if victim is None or not re.search(r"total-vm|[Oo]ut of memory", line.text):
+        return None
+    block: list[str] = []
+    for text in reversed(line.preceding(_BLOCK)):
+        if "Killed process" in text:
+            break
+        block.append(text)
+        if _INVOKED.search(text):
+            break
+    block = [line.text, *block]
+    text = "\n".join(block)
+    usage = next((found for one in block if (found := _USAGE.match(one.strip()))), None)
+    cgroup = _CGROUP.search(text)
+    score = _SCORE.search(line.text)
+    sizes = {name: int(found[1]) * KIB for name, regex in _SIZES.items() if (found := regex.search(line.text))}
+    program = victim["program"] or _program_of(victim["pid"], text)
+    kill = event(
+        EventKind.KERNEL_OOM,
+        line,
+        constraint="memcg" if _MEMCG.search(text) else "global" if _GLOBAL.search(text) else None,
+        pid=int(victim["pid"]),
+        program=program,
+        oom_score_adj=int(score[1]) if score else None,
+        cgroup=(cgroup[1] or cgroup[2]) if cgroup else None,
+        usage_bytes=int(usage[1]) * KIB if usage else None,
+        limit_bytes=int(usage[2]) * KIB if usage else None,
+        **sizes,
+    )
+    return replace(kill, pid=int(victim["pid"]))
+
+
+def _program_of(pid: str, text: str) -> str | None:
+    found = re.search(rf"task=([^,]{{1,64}}),pid={pid},", text)
+    return found[1] if found else None
+
+
+def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The beginning of a block whose end, with the victim, is not there."""
+    after = "\n".join(line.following(_BLOCK))
+    if "Killed process" in after or _VICTIM.search(after):
+        return None
+    usage = _USAGE.search(after)
+    return event(
+        EventKind.KERNEL_OOM,
+        line,
+        constraint="memcg" if _MEMCG.search(after) else "global" if "CONSTRAINT_NONE" in after else None,
+        limit_bytes=int(usage[2]) * KIB if usage else None,
+        usage_bytes=int(usage[1]) * KIB if usage else None,
+    )
+
+
+FAMILY = Family(
+    "kernel out-of-memory killer",
+    (
+        Pattern("Killed process", re.compile(r"\bKilled process \d"), _killed),
+        Pattern("Kill process", re.compile(r"\bKill process \d"), _killed),
+        Pattern("invoked oom-killer", _INVOKED, _invoked),
+    ),
+)

@@ -1,0 +1,114 @@
+"""Failures that look like a shortage of memory and are none, and programs that say they went on after one."""
+
+from __future__ import annotations
+
+import re
+
+from ...model.events import EventKind, LogEvent
+from ...model.units import TIB
+from .family import Build, Family, Line, Pattern
+from .statement import SIZE, event, integer, size
+
+_NO_MACHINE = TIB << 20
+"""One exbibyte."""
+
+
+def _kernel_resource(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.KERNEL_RESOURCE,
+        line,
+        resource=match[1].strip(" ,"),
+        required_bytes=integer(match[2]),
+        limit_bytes=integer(match[3]),
+    )
+
+
+def _shared_data(match: re.Match[str], line: Line) -> LogEvent:
+    required, limit = int(match[1], 16), int(match[2], 16)
+    return event(EventKind.KERNEL_RESOURCE, line, resource="shared memory", required_bytes=required, limit_bytes=limit)
+
+
+def _assertion(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.DEVICE_ASSERT, line, assertion=match[1], code="device-side assert")
+
+
+def _device_fault(code: str) -> Build:
+    return lambda match, line: event(EventKind.DEVICE_ASSERT, line, code=code)
+
+
+def _impossible(match: re.Match[str], line: Line) -> LogEvent | None:
+    requested = size(match["size"])
+    if requested is None or requested < _NO_MACHINE:
+        return None
+    return event(EventKind.IMPOSSIBLE_SIZE, line, requested_bytes=requested)
+
+
+def _went_on(how: str, engine: str | None = None) -> Build:
+    return lambda match, line: event(EventKind.RECOVERED, line, how=how, engine=engine)
+
+
+FAMILY = Family(
+    "look-alikes",
+    (
+        Pattern(
+            "out of resource: ",
+            re.compile(
+                r"out of resource: ([a-z][a-z ]{1,30}?),? ?Required: ?(\d{1,12}),? ?Hardware limit: ?(\d{1,12})"
+            ),
+            _kernel_resource,
+        ),
+        Pattern(
+            "uses too much shared data",
+            re.compile(r"uses too much shared data \(0x([0-9a-fA-F]{1,12}) bytes, 0x([0-9a-fA-F]{1,12}) max"),
+            _shared_data,
+        ),
+        Pattern(
+            "too many resources requested for launch",
+            re.compile(r"too many resources requested for launch"),
+            lambda match, line: event(EventKind.KERNEL_RESOURCE, line, resource="launch resources"),
+        ),
+        Pattern("device-side assert", re.compile(r"device-side assert triggered"), _device_fault("device-side assert")),
+        Pattern(
+            "illegal memory access",
+            re.compile(r"illegal memory access was encountered"),
+            _device_fault("illegal memory access"),
+        ),
+        Pattern("misaligned address", re.compile(r"error: misaligned address"), _device_fault("misaligned address")),
+        Pattern(
+            "thread: [",
+            re.compile(r"block: \[[^\]]{1,60}\], thread: \[[^\]]{1,60}\] Assertion [`'](.{1,300}?)['`] failed"),
+            _assertion,
+        ),
+        Pattern(
+            "1EB memory",
+            re.compile(r"1EB memory"),
+            lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
+        ),
+        Pattern("EiB", re.compile(r"(?P<size>\d{1,30}(?:\.\d{1,6})? ?EiB)"), _impossible),
+        Pattern("PiB", re.compile(r"(?P<size>\d{4,30}(?:\.\d{1,6})? ?PiB)"), _impossible),
+        Pattern(
+            "bytes. Error code 12",
+            re.compile(rf"tried to allocate (?P<size>{SIZE})"),
+            _impossible,
+        ),
+        Pattern(
+            "out of memory",
+            re.compile(r"ran out of memory,? (?:in |on )?.{0,60}?(?:skip|drop)", re.IGNORECASE),
+            _went_on("skipped-batch"),
+        ),
+        Pattern("out of memory", re.compile(r"ran out of memory.{0,80}?\bretry", re.IGNORECASE), _went_on("retry")),
+        Pattern(
+            "recover from OOM", re.compile(r"attempting to recover from OOM"), _went_on("skipped-batch", "fairseq")
+        ),
+        Pattern("Decreasing batch size", re.compile(r"Decreasing batch size to:? \d"), _went_on("smaller-batch")),
+        Pattern(
+            "trying batch size", re.compile(r"Batch size \d+ failed, trying batch size \d"), _went_on("smaller-batch")
+        ),
+        Pattern("using CPU", re.compile(r"OutOfMemoryError in \w{1,60}, using CPU"), _went_on("fallback")),
+        Pattern(
+            "Ignoring this choice",
+            re.compile(r"out of memory.{0,400}Ignoring this choice", re.IGNORECASE),
+            _went_on("fallback", "inductor"),
+        ),
+    ),
+)

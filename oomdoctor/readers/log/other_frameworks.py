@@ -1,0 +1,74 @@
+"""Device memory running out in CuPy, Paddle, MXNet, ONNX Runtime, Caffe and PyCUDA."""
+
+from __future__ import annotations
+
+import re
+
+from ...model.events import EventKind, LogEvent
+from .family import Build, Family, Line, Pattern
+from .statement import SIZE, event, integer, size
+
+
+def _oom(backend: str) -> Build:
+    """Groups `request`, `allocated`, `free`, `limit` are sizes, `device` an index, where named."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        given = match.groupdict()
+        return event(
+            EventKind.DEVICE_OOM,
+            line,
+            integer(given.get("device")),
+            backend=backend,
+            requested_bytes=size(given.get("request")),
+            allocated_bytes=size(given.get("allocated")),
+            free_bytes=size(given.get("free")),
+            allowed_bytes=size(given.get("limit")),
+        )
+
+    return build
+
+
+FAMILY = Family(
+    "other frameworks",
+    (
+        Pattern(
+            "Out of memory allocating",
+            re.compile(
+                rf"Out of memory allocating (?P<request>{SIZE}) \(allocated so far: (?P<allocated>{SIZE})"
+                rf"(?:, limit set to: (?P<limit>{SIZE}))?"
+            ),
+            _oom("cupy"),
+        ),
+        Pattern(
+            "Out of memory error on GPU",
+            re.compile(
+                rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"
+                r" memory on GPU \d{1,4},"
+                rf" (?P<allocated>{SIZE}) memory has been allocated and available memory is only (?P<free>{SIZE})"
+            ),
+            _oom("paddle"),
+        ),
+        Pattern(
+            "cudaMalloc retry failed",
+            re.compile(r"cudaMalloc retry failed: out of memory"),
+            _oom("mxnet"),
+        ),
+        Pattern(
+            "== cudaSuccess",
+            re.compile(r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory"),
+            _oom("cuda"),
+        ),
+        Pattern(
+            "Failed to allocate memory for requested buffer",
+            re.compile(r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})"),
+            _oom("onnxruntime"),
+        ),
+        Pattern(
+            "is smaller than requested bytes",
+            re.compile(
+                r"Available memory of (?P<free>\d{1,20}) is smaller than requested bytes of (?P<request>\d{1,20})"
+            ),
+            _oom("onnxruntime"),
+        ),
+    ),
+)

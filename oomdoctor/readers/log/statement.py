@@ -1,0 +1,68 @@
+"""Small tools of the families: building an event, reading a size, joining a statement that a terminal wrapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...model.events import EventKind, FieldValue, LogEvent
+from ...model.units import parse_size
+from .family import Line
+
+SIZE = r"-?\d[\d,]{0,24}(?:\.\d{1,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
+"""A size with its unit, to be put into a group."""
+
+_LONGEST_TEXT = 2000
+
+
+def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: FieldValue) -> LogEvent:
+    """An event of `line`. Fields that are None are left out: what the text does not give is absent."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return LogEvent(
+        kind=kind,
+        source=line.source,
+        fields=given,
+        text=line.text.strip()[:_LONGEST_TEXT],
+        device=device,
+        rank=line.rank,
+        pid=line.pid,
+        time_seconds=line.time_seconds,
+    )
+
+
+def size(text: str | None) -> int | None:
+    """Bytes of a size as printed; None where there is none (or it is not one)."""
+    if text is None:
+        return None
+    try:
+        return parse_size(text.strip())
+    except ValueError:
+        return None
+
+
+def integer(text: str | None) -> int | None:
+    """The number that digits with or without thousands separators spell."""
+    return None if text is None else int(text.replace(",", ""))
+
+
+def shape(text: str | None) -> tuple[int, ...] | None:
+    """`[64,372,32,32]` or `(10, 3)` as a tuple; None where it is not all numbers."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else None
+
+
+def joined(line: Line, ends: Iterable[str], most: int = 8) -> str:
+    """The line, continued to the first of the next `most` lines that holds one of `ends`.
+
+    When none does, the statement was cut rather than wrapped and the line stands alone.
+    """
+    ends = tuple(ends)
+    text = line.text
+    if any(end in text for end in ends):
+        return text
+    for number, more in enumerate(line.following(most), start=1):
+        text = f"{text.rstrip()} {more.strip()}"
+        if any(end in more or end in text[-len(more) - len(end) - 1 :] for end in ends):
+            return text if number <= most else line.text
+    return line.text

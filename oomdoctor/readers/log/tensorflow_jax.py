@@ -1,0 +1,191 @@
+"""TensorFlow and XLA (JAX): the BFC allocator, its dumps, XLA's own out-of-memory reports."""
+
+from __future__ import annotations
+
+import re
+
+from ...model.events import EventKind, FieldValue, LogEvent
+from .family import Build, Family, Line, Pattern
+from .statement import SIZE, event, integer, shape, size
+
+
+def _tensor(match: re.Match[str], line: Line) -> LogEvent:
+    """The op's tensor is named, not its bytes."""
+    dimensions, dtype = shape(match["shape"]), match["dtype"]
+    if match["place"] == "CPU":
+        return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="tensorflow-cpu", shape=dimensions, dtype=dtype)
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        integer(match["device"]),
+        backend="tensorflow",
+        shape=dimensions,
+        dtype=dtype,
+        exception_type="ResourceExhaustedError" if "ResourceExhaustedError" in line.text else None,
+    )
+
+
+def _ran_out(match: re.Match[str], line: Line) -> LogEvent:
+    """The BFC allocator, which also warns when the caller only tried its luck."""
+    requested = _exact(match["rounded"]) or size(match["size"])
+    after = " ".join([line.text, *line.following(2)])
+    if "The caller indicates that this is not a failure" in after:
+        return event(EventKind.RECOVERED, line, how="fallback", engine="tensorflow", requested_bytes=requested)
+    device = re.search(r"GPU_(\d{1,4})", match["allocator"] or "")
+    return event(
+        EventKind.DEVICE_OOM, line, int(device[1]) if device else None, backend="tensorflow", requested_bytes=requested
+    )
+
+
+def _exact(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _back_off(match: re.Match[str], line: Line) -> LogEvent:
+    """The start-up reservation is tried again with nine tenths each time."""
+    return event(
+        EventKind.DEVICE_OOM_TRY, line, backend="hip" if "HIP" in match[0] else "cuda", requested_bytes=int(match[1])
+    )
+
+
+def _dump(match: re.Match[str], line: Line) -> LogEvent | None:
+    """`Limit`, `InUse`, `MaxInUse` on a line each."""
+    block = "\n".join([*line.preceding(3), line.text, *line.following(3)])
+    found = {name: int(one[1]) for name, regex in _DUMP.items() if (one := regex.search(block))}
+    return event(EventKind.DEVICE_STATE, line, **found)
+
+
+_DUMP = {
+    "allowed_bytes": re.compile(r"\bLimit: {1,40}(\d{1,20})"),
+    "allocated_bytes": re.compile(r"\bInUse: {1,40}(\d{1,20})"),
+    "peak_allocated_bytes": re.compile(r"\bMaxInUse: {1,40}(\d{1,20})"),
+}
+
+
+def _regions(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.DEVICE_STATE, line, reserved_bytes=int(match[1]), allowed_bytes=int(match[2]))
+
+
+def _in_use(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.DEVICE_STATE, line, allocated_bytes=size(match[1]))
+
+
+def _xla(match: re.Match[str], line: Line) -> LogEvent:
+    given = match.groupdict()
+    requested = integer(given.get("bytes")) if given.get("bytes") else size(given.get("size"))
+    exception = re.search(r"((?:[\w.]{1,80}\.)?(?:XlaRuntimeError|JaxRuntimeError|ResourceExhaustedError)):", line.text)
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        integer(given.get("device")),
+        backend="jax",
+        requested_bytes=requested,
+        exception_type=exception[1] if exception else None,
+    )
+
+
+def _assignment(match: re.Match[str], line: Line) -> LogEvent | None:
+    """XLA's account of a compiled program, a part to a line."""
+    block = "\n".join(line.following(12))
+    fields: dict[str, FieldValue] = {
+        name: size(one[1]) for name, regex in _ASSIGNMENT.items() if (one := regex.search(block))
+    }
+    return event(EventKind.ENGINE_MEMORY_TABLE, line, engine="xla", **fields) if fields else None
+
+
+_ASSIGNMENT = {
+    "model_bytes": re.compile(rf"parameter allocation: {{1,12}}({SIZE})"),
+    "temporary_bytes": re.compile(rf"preallocated temp allocation: {{1,12}}({SIZE})"),
+    "total_bytes": re.compile(rf"total allocation: {{1,12}}({SIZE})"),
+}
+
+
+def _masking(library: str) -> Build:
+    """Errors of TensorFlow behind which a full device usually stands."""
+    return lambda match, line: event(
+        EventKind.ACCELERATOR_ERROR, line, library=library, code=match["code"].strip(), masks_oom=True
+    )
+
+
+FAMILY = Family(
+    "TensorFlow and JAX",
+    (
+        Pattern(
+            "OOM when allocating tensor",
+            re.compile(
+                r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,? ]{0,200}\])"
+                r"(?: and type (?P<dtype>\w{1,20}))?"
+                r"(?: on \S{0,200}?device:(?P<place>[A-Z]{1,10}):(?P<device>\d{1,4}))?"
+            ),
+            _tensor,
+        ),
+        Pattern(
+            "ran out of memory trying to allocate",
+            re.compile(
+                r"Allocator (?:\((?P<allocator>\w{1,60})\) )?ran out of memory trying to allocate "
+                r"(?P<size>\d+(?:\.\d+)? ?(?:Bytes|[KMGT]?i?B))"
+                r"(?: {0,2}\(rounded to (?P<rounded>\d{1,20})(?: Bytes)?\))?"
+            ),
+            _ran_out,
+        ),
+        Pattern(
+            "from device: ",
+            re.compile(
+                r"failed to allocate [\d.]+[KMGT]?i?B? \((\d{1,20}) bytes\) from device: "
+                r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory)"
+            ),
+            _back_off,
+        ),
+        Pattern("InUse: ", re.compile(r"(?<!Max)\bInUse: {1,40}\d"), _dump),
+        Pattern(
+            "total_region_allocated_bytes_",
+            re.compile(r"total_region_allocated_bytes_: (\d{1,20}) memory_limit_: (\d{1,20})"),
+            _regions,
+        ),
+        Pattern("Sum Total of in-use chunks", re.compile(rf"Sum Total of in-use chunks: ({SIZE})"), _in_use),
+        Pattern(
+            "Dst tensor is not initialized",
+            re.compile(r"(?P<code>Dst tensor is not initialized)"),
+            _masking("tensorflow"),
+        ),
+        Pattern(
+            "Failed copying input tensor",
+            re.compile(r"(?P<code>Failed copying input tensor)(?!.{0,400}Dst tensor)"),
+            _masking("tensorflow"),
+        ),
+        Pattern(
+            "failed to create cublas handle",
+            re.compile(r"failed to create cublas handle: (?P<code>.{1,100})"),
+            _masking("cublas"),
+        ),
+        Pattern(
+            "may be due to OOM",
+            re.compile(r"(?P<code>Failure to initialize cublas) may be due to OOM"),
+            _masking("cublas"),
+        ),
+        Pattern(
+            "Failed to get convolution algorithm",
+            re.compile(r"(?P<code>Failed to get convolution algorithm)"),
+            _masking("cudnn"),
+        ),
+        Pattern(
+            "Out of memory",
+            re.compile(r"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<bytes>\d{1,20}) bytes"),
+            _xla,
+        ),
+        Pattern(
+            "Out of memory",
+            re.compile(rf"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<size>{SIZE})(?<!bytes)"),
+            _xla,
+        ),
+        Pattern(
+            "Failed to allocate request for",
+            re.compile(
+                r"Failed to allocate request for \S{1,40} \((?P<bytes>\d{1,20})B\)"
+                r" on device ordinal (?P<device>\d{1,4})"
+            ),
+            _xla,
+        ),
+        Pattern("BufferAssignment OOM Debugging", re.compile(r"BufferAssignment OOM Debugging"), _assignment),
+    ),
+)

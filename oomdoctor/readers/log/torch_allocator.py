@@ -1,0 +1,268 @@
+"""PyTorch's device allocators giving up: every generation of the message, on every backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ...model.events import EventKind, FieldValue, LogEvent
+from .family import Family, Line, Pattern
+from .prefixes import strip_log_header
+from .statement import SIZE, event, integer, joined, size
+
+_UNKNOWN_SIZE = 1 << 60
+"""NVML answers 2^64 where it does not know; no device has an exbibyte."""
+
+_BACKENDS = {
+    "CUDA": "cuda",
+    "HIP": "hip",
+    "XPU": "xpu",
+    "NPU": "npu",
+    "CNRT": "mlu",
+    "MLU": "mlu",
+    "MPS backend": "mps",
+}
+_BACKEND = re.compile(r"\b(CUDA|HIP|XPU|NPU|CNRT|MLU|MPS backend) out of memory")
+_CLASS = r"(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60})?(?:Error|Exception)"
+_EXCEPTION = re.compile(rf"(?<![\w.])({_CLASS}): ?$")
+_EXCEPTION_FIRST = re.compile(rf"{_CLASS}: ")
+
+_REQUEST = re.compile(rf"Tried to allocate ({SIZE})")
+_OLD_DEVICE = re.compile(r"\((?:GPU|NPU|MLU|XPU) {1,3}(\d{1,4});")
+_NEW_DEVICE = re.compile(rf"GPU {{1,3}}(\d{{1,4}}) has a total capaci?ty of ({SIZE})")
+_PROCESS = re.compile(rf"[Pp]rocess (\d{{1,10}}|[A-Z]{{1,8}}|<\w{{1,10}}>) has ({SIZE}) memory in use")
+_OWN = re.compile(rf"this process has ({SIZE}) memory in use")
+
+_SIZES = {
+    "total": re.compile(rf"({SIZE}) total capacity"),
+    "allocated": re.compile(rf"({SIZE}) already allocated"),
+    "active": re.compile(rf"({SIZE}) current active"),
+    "free": re.compile(rf"({SIZE}) (?:is )?free"),
+    "allowed": re.compile(rf"({SIZE}) allowed"),
+    "reserved": re.compile(rf"({SIZE}) reserved in total"),
+    "cached": re.compile(rf"({SIZE}) cached"),
+    "allocated_with_private": re.compile(rf"({SIZE}) is allocated by PyTorch"),
+    "private": re.compile(rf"({SIZE}) allocated in private pools"),
+    "idle": re.compile(rf"({SIZE}) is reserved by PyTorch but unallocated"),
+}
+_ENDS = ("by PyTorch but unallocated", "reserved in total by PyTorch", "cached)", "total capacity)")
+_LONGEST_STATEMENT = 4000
+
+
+def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
+    """Any statement with `Tried to allocate`, from 1.0 to today, whole or cut."""
+    if "MPS allocated" in line.text:
+        return ()
+    text = line.text
+    if not any(end in text for end in _ENDS) and re.search(r"\((?:GPU|NPU|MLU)|has a total|\. ?$", text):
+        text = joined(line, _ENDS)
+    before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
+    fields, device = _amounts(statement)
+    return (event(EventKind.DEVICE_OOM, line, device, **_who(before), **fields, advice=_advice(statement)),)
+
+
+def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
+    found = {name: size(match[1]) for name, regex in _SIZES.items() if (match := regex.search(statement))}
+    request = _REQUEST.search(statement)
+    old, new = _OLD_DEVICE.search(statement), _NEW_DEVICE.search(statement)
+    allocated, reserved, idle = found.get("allocated"), found.get("reserved"), found.get("idle")
+    private = found.get("private")
+    generation = "bare"
+    if new or "idle" in found or "allocated_with_private" in found:
+        generation = "sentences"
+        allocated = found.get("allocated_with_private")
+        if allocated is not None and private is not None:
+            # The printed amount includes the free blocks of private pools; what is in use does not.
+            allocated -= private
+        if allocated is not None and idle is not None:
+            reserved = allocated + idle + (private or 0)
+    elif "cached" in found:
+        # Up to 1.3 the word means reserved minus allocated.
+        generation, idle = "cached", found["cached"]
+        if allocated is not None and idle is not None:
+            reserved = allocated + idle
+    elif old or reserved is not None:
+        generation = "reserved"
+        if allocated is not None and reserved is not None and reserved >= allocated:
+            idle = reserved - allocated
+    total = size(new[2]) if new else found.get("total")
+    own = size(match[1]) if (match := _OWN.search(statement)) else None
+    others = tuple((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
+    unknown = any(value is not None and not _known(value) for value in (total, own, found.get("free"))) or None
+    fields: dict[str, FieldValue] = {
+        "requested_bytes": size(request[1]) if request else None,
+        "total_bytes": total if _known(total) else None,
+        "free_bytes": found["free"] if _known(found.get("free")) else None,
+        "allocated_bytes": allocated,
+        "active_bytes": found.get("active"),
+        "reserved_bytes": reserved,
+        "reserved_unallocated_bytes": idle,
+        "private_pool_bytes": private,
+        "allowed_bytes": found.get("allowed"),
+        # Zero is what NVML answers where it cannot see the process: the process that prints this holds memory.
+        "process_used_bytes": own if own and _known(own) else None,
+        "other_processes": others or None,
+        "generation": generation,
+        "capacity_unknown": unknown or (True if "17179869184" in statement else None),
+    }
+    device = old[1] if old else new[1] if new else None
+    return fields, integer(device)
+
+
+def _known(value: int | None) -> bool:
+    return value is not None and value < _UNKNOWN_SIZE
+
+
+def _pid(text: str) -> int | None:
+    """None for a process id that was blotted out."""
+    return int(text) if text.isdigit() else None
+
+
+def _advice(statement: str) -> str | None:
+    return next((word for word in ("expandable_segments", "max_split_size_mb") if word in statement), None)
+
+
+def _who(before: str) -> dict[str, FieldValue]:
+    """Backend, exception class and the sentence of an engine around torch's own, from the text before the request."""
+    backend = _BACKEND.search(before)
+    lead = strip_log_header(before[: backend.start()] if backend else before).strip()
+    exception = _EXCEPTION.search(lead)
+    if exception:
+        lead = lead[: exception.start()].strip()
+    sentence = lead.removesuffix(":").strip() if lead.endswith(":") else ""
+    inner = _EXCEPTION_FIRST.match(sentence)
+    if inner:
+        sentence = sentence[inner.end() :]
+    is_sentence = " " in sentence and any(char.isalpha() for char in sentence)
+    return {
+        "backend": _BACKENDS[backend[1]] if backend else None,
+        "exception_type": exception[1] if exception else inner[0][:-2] if inner else None,
+        "wrapped_by": sentence[-200:] if is_sentence else None,
+    }
+
+
+def _no_request(match: re.Match[str], line: Line) -> LogEvent | None:
+    """`CUDA out of memory.` with nothing after it: cut off, or in an engine's own words (which its family reads)."""
+    if "Tried to allocate" in line.text or "MPS allocated" in line.text:
+        return None
+    who = _who(line.text[: match.end()])
+    return event(EventKind.DEVICE_OOM, line, **who, generation="bare")
+
+
+def _old_runtime(match: re.Match[str], line: Line) -> LogEvent:
+    """Before 1.0 the message had no sizes."""
+    exception = "RuntimeError" if "RuntimeError" in line.text[: match.start()] else None
+    return event(EventKind.DEVICE_OOM, line, backend="cuda", exception_type=exception, generation="bare")
+
+
+def _mps(match: re.Match[str], line: Line) -> LogEvent:
+    text = joined(line, ("private pool", "shared pool"))
+    pool = re.search(r"on (private|shared) pool", text)
+    request = _REQUEST.search(text)
+    amounts = {name: size(found[1]) for name, regex in _MPS.items() if (found := regex.search(text))}
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="mps",
+        exception_type="RuntimeError" if "RuntimeError" in text[: match.start()] else None,
+        requested_bytes=size(request[1]) if request else None,
+        pool=pool[1] if pool else None,
+        generation="sentences",
+        **amounts,
+    )
+
+
+_MPS = {
+    "allocated_bytes": re.compile(rf"MPS allocated: ({SIZE})"),
+    "other_bytes": re.compile(rf"other allocations: ({SIZE})"),
+    "allowed_bytes": re.compile(rf"max allowed: ({SIZE})"),
+}
+
+
+def _malloc_async(match: re.Match[str], line: Line) -> LogEvent:
+    """The cudaMallocAsync backend: a sentence and a small table on the next lines (or after escaped line ends)."""
+    table = "\n".join([line.text[match.end() :], *line.following(8)])
+    amounts = {name: size(found[1]) for name, regex in _MALLOC_ASYNC.items() if (found := regex.search(table))}
+    lead = line.text[: match.start()].rstrip()
+    exception = _EXCEPTION.search(f"{lead} ")
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        integer(match[1]),
+        backend="cudaMallocAsync",
+        exception_type=exception[1] if exception else None,
+        generation="sentences" if amounts else "bare",
+        **amounts,
+    )
+
+
+_MALLOC_ASYNC = {
+    "allocated_bytes": re.compile(rf"Currently allocated {{0,12}}: ({SIZE})"),
+    "requested_bytes": re.compile(rf"Requested {{0,24}}: ({SIZE})"),
+    "total_bytes": re.compile(rf"Device limit {{0,20}}: ({SIZE})"),
+    "free_bytes": re.compile(rf"Free \(according to CUDA\) {{0,4}}: ({SIZE})"),
+    "allowed_bytes": re.compile(rf"PyTorch limit \(set by user-supplied memory fraction\)\s{{0,60}}: ({SIZE})"),
+}
+
+
+def _class_alone(match: re.Match[str], line: Line) -> LogEvent:
+    """`torch.OutOfMemoryError` as the end of a traceback or a field of a report, its message lost."""
+    return event(EventKind.DEVICE_OOM, line, exception_type=match["type"], generation="bare")
+
+
+def _try_warning(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.DEVICE_OOM_TRY,
+        line,
+        int(match[1]),
+        requested_bytes=int(match[2]),
+        free_bytes=integer(match[3]),
+        total_bytes=integer(match[4]),
+    )
+
+
+def _xpu_limit(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.DEVICE_OOM, line, backend="xpu", generation="bare")
+
+
+FAMILY = Family(
+    "torch allocator",
+    (
+        Pattern("Tried to allocate", re.compile(r"Tried to allocate"), _tried),
+        Pattern(
+            "out of memory",
+            re.compile(r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)"),
+            _no_request,
+        ),
+        Pattern("cuda runtime error (2)", re.compile(r"cuda runtime error \(2\) {0,2}: out of memory"), _old_runtime),
+        Pattern(
+            "THCudaCheck FAIL",
+            re.compile(r"THCudaCheck FAIL file=\S{1,300} line=\d+ error=2 : out of memory"),
+            _old_runtime,
+        ),
+        Pattern("MPS backend out of memory", re.compile(r"MPS backend out of memory"), _mps),
+        Pattern(
+            "Allocation on device",
+            re.compile(r"Allocation on device(?: (\d{1,4}))?(?: would exceed allowed memory|\s*$|\s*This error means)"),
+            _malloc_async,
+        ),
+        Pattern(
+            "OutOfMemoryError",
+            re.compile(r"(?:^\s*|\bType:\*{0,2} *`?)(?P<type>torch(?:\.cuda)?\.OutOfMemoryError)`?:?\s*$"),
+            _class_alone,
+        ),
+        Pattern(
+            "allocation failed with OOM",
+            re.compile(
+                r"allocation failed with OOM on device (\d{1,4}) while trying to allocate (\d{1,20}) bytes"
+                r"(?: \(free: (\d{1,20}), total: (\d{1,20})\))?"
+            ),
+            _try_warning,
+        ),
+        Pattern(
+            "Allocation is out of device memory",
+            re.compile(r"Allocation is out of device memory on current platform"),
+            _xpu_limit,
+        ),
+    ),
+)
