@@ -61,7 +61,7 @@ class BudgetView:
 
 def view_budget(budget: Budget) -> BudgetView:
     """The bar of one device, or of the host."""
-    rows = [(one_line(part.name, 80), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
+    rows = [(_name(part.name), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
     if budget.unattributed_bytes:
         name = UNATTRIBUTED.label if rows else NOT_MEASURED
         rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
@@ -115,6 +115,11 @@ def _in_words(where: str, total: str, segments: list[Segment], request: RequestB
     parts = "; ".join(f"{each.name} {each.size}" for each in segments) or "nothing is known of its parts"
     asked = f". The request of {request.size} did not fit" if request else ""
     return f"{where}, {total} in all: {parts}{asked}."
+
+
+def _name(name: str) -> str:
+    """A part's name without the backticks of prose: a picture has no code font."""
+    return one_line(name.replace("`", ""), 80)
 
 
 def _over(budget: Budget) -> str:

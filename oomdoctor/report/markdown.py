@@ -95,7 +95,8 @@ def _change(view: ReportView) -> list[str]:
         blocks.append(_fence(line))
     if change.note:
         blocks.append(_text(change.note))
-    blocks.append(change.effect)
+    if change.effect:
+        blocks.append(change.effect)
     return blocks
 
 

@@ -99,7 +99,8 @@ def _change(view: ReportView, console: Console) -> None:
         console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
     if change.note:
         _say(console, change.note, style="dim")
-    _say(console, change.effect)
+    if change.effect:
+        _say(console, change.effect)
 
 
 def _missing(view: ReportView, console: Console) -> None:

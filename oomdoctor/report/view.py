@@ -26,7 +26,7 @@ from ..model.diagnosis import (
 from ..model.units import format_bytes
 from .bars import BudgetView, view_budget
 from .palette import Category, category_of
-from .text import format_share, format_value, one_line, plain
+from .text import format_share, format_value, one_line, plain, shorten
 from .timeline import Chart, view_charts
 
 TAGS = {
@@ -37,7 +37,9 @@ TAGS = {
     Verdict.UNDETERMINED: "Cause not determined",
 }
 
-_PROSE, _LINE, _SOURCE = 4000, 400, 240
+_HEADLINE, _LINE, _SOURCE, _PROSE = 320, 400, 240, 4000
+"""The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9'\"(«“])|(?<=[。！？])\s*")
 
 
@@ -197,7 +199,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
     """All that a report shows of a diagnosis."""
     budgets = _primary_first(diagnosis)
     bars = [view_budget(budget) for budget in budgets]
-    findings = tuple(_findings(diagnosis.findings))
+    findings = tuple(_findings(diagnosis.findings, short=diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY))
     headline, lead = split_summary(diagnosis.summary, TAGS[diagnosis.verdict])
     holdings = view_holdings(diagnosis.holdings, diagnosis.budgets)
     environment = diagnosis.environment
@@ -248,11 +250,11 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
 
 def split_summary(summary: str, otherwise: str) -> tuple[str, str]:
     """The summary's first sentence, and the rest. A full stop inside a number or a name ends no sentence."""
-    text = one_line(summary, 1200)
+    text = one_line(summary)
     if not text:
         return otherwise + ".", ""
-    parts = _SENTENCE_END.split(text, maxsplit=1)
-    return parts[0], parts[1] if len(parts) > 1 else ""
+    first, *rest = _SENTENCE_END.split(text, maxsplit=1)
+    return shorten(first, _HEADLINE), shorten(" ".join(rest), 2 * _HEADLINE)
 
 
 def format_time(seconds: float) -> str:
@@ -329,7 +331,8 @@ def _change(findings: tuple[FindingView, ...]) -> RemedyView | None:
     return next((each for each in remedies if each.enough), remedies[0] if remedies else None)
 
 
-def _findings(findings: tuple[Finding, ...]) -> Iterator[FindingView]:
+def _findings(findings: tuple[Finding, ...], *, short: bool) -> Iterator[FindingView]:
+    """`short`: memory was short, so that a remedy is measured by what it frees."""
     taken: set[str] = set()
     for finding in findings:
         anchor = "rule-" + (re.sub(r"[^A-Za-z0-9]+", "-", finding.rule).strip("-")[:40] or "unnamed")
@@ -351,7 +354,7 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[FindingView]:
             explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
             speaks_for=tuple(_evidence(each) for each in finding.evidence if each.speaks == "for"),
             speaks_against=tuple(_evidence(each) for each in finding.evidence if each.speaks == "against"),
-            remedies=tuple(_remedy(each) for each in finding.remedies),
+            remedies=tuple(_remedy(each, short=short) for each in finding.remedies),
             not_remedies=tuple(
                 NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
             ),
@@ -371,13 +374,13 @@ def _evidence(item: EvidenceItem) -> EvidenceView:
     )
 
 
-def _remedy(remedy: Remedy) -> RemedyView:
+def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
     return RemedyView(
         do=one_line(remedy.do, _LINE),
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
         lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
         note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
-        effect=_effect(remedy),
+        effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
         enough=remedy.enough,
         cost=one_line(remedy.cost, _PROSE),
         source=one_line(remedy.source, _SOURCE),
