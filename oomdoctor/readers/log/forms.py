@@ -1,0 +1,96 @@
+"""Message forms as data: a regex in which `{field:unit}` reads a number or a word into a field of the event.
+
+`form("vllm", EventKind.ENGINE_KV_AVAILABLE, "Available KV", r"Available KV cache memory: {kv_bytes:gib} GiB")` is the
+whole reader of that line. A form that needs more than its own line has a build function of its own (`reading`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from ...model.events import EventKind, FieldValue, LogEvent
+from ...model.units import GIB, MIB, parse_size
+from .family import Build, Line, Pattern
+
+Fields = dict[str, FieldValue]
+
+_NUMBER = r"-?[0-9]{1,20}(?:,[0-9]{3}){0,6}(?:\.[0-9]{1,20})?"
+_LONGEST_TEXT = 2000
+
+
+def _scaled(factor: int) -> Callable[[str], FieldValue]:
+    def scale(text: str) -> FieldValue:
+        digits = text.replace(",", "")
+        return round(float(digits) * factor) if "." in digits else int(digits) * factor
+
+    return scale
+
+
+_UNITS: dict[str, tuple[str, Callable[[str], FieldValue]]] = {
+    "bytes": (_NUMBER, _scaled(1)),
+    "mib": (_NUMBER, _scaled(MIB)),
+    "gib": (_NUMBER, _scaled(GIB)),
+    "gb": (_NUMBER, _scaled(10**9)),
+    "size": (_NUMBER + r"(?: ?(?:[KMGT]i?B|[Bb]ytes?|B)\b)?", parse_size),
+    "n": (r"-?[0-9]{1,12}(?:,[0-9]{3}){0,4}", lambda text: int(text.replace(",", ""))),
+    "x": (_NUMBER, lambda text: float(text.replace(",", ""))),
+    "percent": (_NUMBER, lambda text: float(text.replace(",", "")) / 100),
+    "s": (_NUMBER, lambda text: float(text.replace(",", ""))),
+    "word": (r"[^\s,;()\[\]'\"`|]{1,120}", lambda text: text.rstrip(".:")),
+    "rest": (r"\S.{0,1999}", str.strip),
+}
+"""Unit → the regex of a value and what reads it. Without a decimal `gb` the units are binary, whatever they are called:
+the engines divide by 1024 and print GB all the same."""
+
+_PLACE = re.compile(r"\{(\w+):(\w+)\}")
+
+
+def compile_form(text: str) -> re.Pattern[str]:
+    """The regex `text` with each `{field:unit}` made a group that `read_fields` understands."""
+    return re.compile(_PLACE.sub(lambda found: f"(?P<{found[1]}__{found[2]}>{_UNITS[found[2]][0]})", text))
+
+
+def read_fields(match: re.Match[str]) -> Fields:
+    """The fields of a matched form; a part that was not there gives none."""
+    fields: Fields = {}
+    for group, text in match.groupdict().items():
+        name, _, unit = group.rpartition("__")
+        if text is not None and name:
+            fields[name] = _UNITS[unit][1](text)
+    return fields
+
+
+def event(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
+    """The event of one line; a field `device` becomes the event's device."""
+    device = fields.get("device")
+    return LogEvent(
+        kind=kind,
+        source=line.source,
+        fields={name: value for name, value in fields.items() if name != "device"},
+        text=line.text[:_LONGEST_TEXT],
+        device=device if isinstance(device, int) else None,
+        rank=line.rank,
+        pid=line.pid,
+        time_seconds=line.time_seconds,
+    )
+
+
+def form(engine: str, kind: EventKind, anchor: str, text: str, **always: FieldValue) -> Pattern:
+    """The form `text` of an event of `kind`; `always` are fields that it states by its wording."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        return event(kind, line, {"engine": engine, **always, **read_fields(match)})
+
+    return Pattern(anchor, compile_form(text), build)
+
+
+def reading(anchor: str, text: str, build: Build) -> Pattern:
+    """A form whose events `build` makes."""
+    return Pattern(anchor, compile_form(text), build)
+
+
+def index_of(name: str) -> int | None:
+    """The number at the end of a device's name: 1 of `CUDA1` and of `cuda:1`."""
+    found = re.search(r"[0-9]{1,4}$", name)
+    return int(found[0]) if found else None

@@ -1,0 +1,349 @@
+"""llama.cpp and llama-cpp-python: buffers by device, fitting, allocation failures, the table printed at the end.
+
+A failed allocation is printed by the backend, which knows the size; what it was for is in the lines that follow.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from ...model.events import EventKind, LogEvent
+from .family import Build, Family, Line, Pattern
+from .forms import Fields, compile_form, event, form, index_of, read_fields, reading
+
+_ENGINE = "llama.cpp"
+_form = partial(form, _ENGINE)
+
+
+def on_host(buffer: str) -> bool:
+    """Whether a buffer of this name (`CPU_Mapped`, `CUDA_Host`, `CUDA0`) is in host memory."""
+    return buffer.startswith("CPU") or buffer.endswith("_Host") or buffer == "Host"
+
+
+def buffer_fields(buffer: str, fields: Fields) -> Fields:
+    """`fields` of a named buffer; sizes in host memory get names of their own, that none be taken for the device's."""
+    if on_host(buffer):
+        fields = {f"host_{name}" if name.endswith("_bytes") else name: value for name, value in fields.items()}
+    return {"engine": _ENGINE, **fields, "buffer": buffer, "device": None if on_host(buffer) else index_of(buffer)}
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+def _option(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": ((match[1], match[2]),)})
+
+
+def _context_options(match: re.Match[str], line: Line) -> LogEvent:
+    options = ((match[1], match[2]), ("n_ctx_train", match[3]))
+    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
+
+
+_OPTIONS: tuple[Pattern, ...] = (
+    *(
+        Pattern(anchor, re.compile(rf":\s{{1,8}}({name})\s{{1,16}}= ([\w.-]{{1,40}})\s*$"), _option)
+        for anchor, name in (
+            ("n_ctx", "n_ctx(?:_per_seq|_seq|_train)?"),
+            ("n_batch", "n_batch"),
+            ("n_ubatch", "n_ubatch"),
+            ("n_seq_max", "n_seq_max"),
+            ("flash_attn", "flash_attn"),
+            ("kv_unified", "kv_unified"),
+        )
+    ),
+    Pattern(
+        "n_ctx_train (",
+        re.compile(r"(n_ctx(?:_per_seq|_seq)?) \(([0-9]{1,12})\) [<>] n_ctx_train \(([0-9]{1,12})\)"),
+        _context_options,
+    ),
+    _form(EventKind.ENGINE_START, "build: ", r"\bbuild: {version:n} \([0-9a-f]{6,40}\)"),
+    _form(
+        EventKind.PARALLELISM,
+        "pipeline parallelism enabled",
+        r": pipeline parallelism enabled(?: \(n_copies={pipeline_copies:n}\))?",
+    ),
+)
+
+
+# --- what was allocated -----------------------------------------------------------------------------------------------
+def _buffer(kind: EventKind) -> Build:
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        return event(kind, line, buffer_fields(match["buffer"], read_fields(match)))
+
+    return build
+
+
+def _recurrent_buffer(match: re.Match[str], line: Line) -> LogEvent:
+    fields = buffer_fields(match["buffer"], read_fields(match))
+    return event(EventKind.ENGINE_KV_POOL, line, {**fields, "sub_pool": "recurrent"})
+
+
+def _row(match: re.Match[str], line: Line) -> LogEvent:
+    fields = read_fields(match)
+    unaccounted = fields.get("unaccounted_bytes")
+    if isinstance(unaccounted, int) and unaccounted >= 1 << 63:
+        # Printed as unsigned: what is below zero shows as that much below 2^64.
+        fields["unaccounted_bytes"] = unaccounted - (1 << 64)
+    buffer = match["buffer"].partition(" ")[0]
+    return event(EventKind.ENGINE_MEMORY_TABLE, line, buffer_fields(buffer, fields))
+
+
+_NAMED = r"(?P<buffer>[A-Za-z][\w.:\[\]-]{0,80})"
+_CACHE_TYPES = (
+    r"(?:, +(?:K|R|c\^KV) \({k_type:word}\): +{k_bytes:mib} MiB)?(?:, +(?:V|S) \({v_type:word}\): +{v_bytes:mib} MiB)?"
+)
+
+_ALLOCATED: tuple[Pattern, ...] = (
+    _form(
+        EventKind.ENGINE_WEIGHTS,
+        " layers to GPU",
+        r"offloaded {layers_offloaded:n}/{layers_total:n} layers to GPU",
+    ),
+    reading(
+        " model buffer size = ",
+        _NAMED + r" model buffer size = +{weights_bytes:mib} MiB",
+        _buffer(EventKind.ENGINE_WEIGHTS),
+    ),
+    reading(
+        " KV buffer size = ", _NAMED + r" KV buffer size = +{pool_bytes:mib} MiB", _buffer(EventKind.ENGINE_KV_POOL)
+    ),
+    reading(" RS buffer size = ", _NAMED + r" RS buffer size = +{pool_bytes:mib} MiB", _recurrent_buffer),
+    reading(
+        " compute buffer size = ",
+        _NAMED + r" compute buffer size = +{compute_bytes:mib} MiB",
+        _buffer(EventKind.ENGINE_MEMORY_TABLE),
+    ),
+    _form(EventKind.ENGINE_KV_POOL, "KV self size", r"KV self size +=  ?{pool_bytes:mib} MiB" + _CACHE_TYPES),
+    _form(
+        EventKind.ENGINE_KV_POOL,
+        " layers, ",
+        r"\bllama_kv_cache\w{0,40}: size = +{pool_bytes:mib} MiB \( *{cells:n} cells, +{layers:n} layers,"
+        r" +{sequences:n}(?:/[0-9]{1,6})? seqs\)" + _CACHE_TYPES,
+    ),
+    _form(
+        EventKind.ENGINE_KV_POOL,
+        " layers, ",
+        r"\bllama_memory_recurrent: size = +{pool_bytes:mib} MiB \( *{cells:n} cells, +{layers:n} layers,"
+        r" +{sequences:n} seqs(?: +[0-9]{1,6} rs_seq)?\)" + _CACHE_TYPES,
+        sub_pool="recurrent",
+    ),
+    reading(
+        "memory_breakdown_print: |",
+        r"\| +- (?P<buffer>[^|]{1,160})\| *{total_bytes:mib} = *{free_bytes:mib} \+ \( *{used_bytes:mib} ="
+        r" *{model_bytes:mib} \+ *{context_bytes:mib} \+ *{compute_bytes:mib}\) \+ *{unaccounted_bytes:mib} *\|",
+        _row,
+    ),
+    reading(
+        "memory_breakdown_print: |",
+        r"\| +- (?P<buffer>[^|]{1,160})\| *{used_bytes:mib} = *{model_bytes:mib} \+ *{context_bytes:mib}"
+        r" \+ *{compute_bytes:mib} *\|",
+        _row,
+    ),
+)
+
+# --- fitting ----------------------------------------------------------------------------------------------------------
+_FIT: tuple[Pattern, ...] = (
+    _form(
+        EventKind.ENGINE_FIT,
+        "MiB of device memory vs. ",
+        r"projected to use {projected_bytes:mib} MiB of device memory vs\. {free_bytes:mib} MiB of free device memory",
+    ),
+    reading(
+        " free vs. target of ",
+        r"- (?P<buffer>[^|:]{1,160}): +{total_bytes:mib} total, +{projected_bytes:mib} used,"
+        r" +{left_bytes:mib} free vs\. target of +{target_bytes:mib}",
+        lambda match, line: event(
+            EventKind.ENGINE_FIT, line, buffer_fields(match["buffer"].partition(" ")[0], read_fields(match))
+        ),
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "cannot meet free memory target",
+        r"cannot meet free memory target\b(?: of {target_bytes:mib} MiB, need to reduce device memory by"
+        r" {deficit_bytes:mib} MiB)?",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "cannot meet free memory targets on all devices",
+        r"cannot meet free memory targets on all devices, need to use {deficit_bytes:mib} MiB less",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "MiB of free device memory",
+        r"will leave {left_bytes:mib} >= {target_bytes:mib} MiB of free device memory",
+        outcome="fits",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "context size set by user to ",
+        r"context size set by user to {to_tokens:n} -> no change",
+        blocked_by="n_ctx",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "context size reduced from ",
+        r"context size reduced from {from_tokens:n} to {to_tokens:n}\b",
+        outcome="reduced",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "failed to fit params to free device memory",
+        r"failed to fit params to free device memory: (?:\w{1,40}::)?{blocked_by:word} already set by user",
+        outcome="blocked",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "failed to fit params to free device memory",
+        r"failed to fit params to free device memory(?!:.{0,120} already set by user)(?:: {reason:rest})?",
+        outcome="failed",
+    ),
+    _form(
+        EventKind.ENGINE_FIT,
+        "successfully fit params to free device memory",
+        r"successfully fit params to free device memory",
+        outcome="fits",
+    ),
+)
+
+# --- what failed ------------------------------------------------------------------------------------------------------
+_REACH = 6
+"""Lines after a refused allocation that may still speak of it."""
+_NEXT_REFUSAL = " failed: out of memory"
+_RETRIED = "retrying without pipeline parallelism"
+_EXACT = compile_form(r"buffer of size {requested_bytes:bytes}\s*$")
+_PURPOSES = (
+    (re.compile(r"kv_cache_update\w{0,20}: failed to allocate compute"), "runtime"),
+    (re.compile(r"alloc_tensor_range|unable to allocate \S{1,40} buffer|error loading model"), "weights"),
+    (re.compile(r"buffer for (?:kv|rs) cache|self-attention cache"), "kv"),
+    (re.compile(r"gallocr_reserve|failed to allocate compute|compute buffer allocation failed"), "compute"),
+)
+"""What the lines after a refusal say it was for; the first that fits: an update at run time names both."""
+_FATAL = re.compile(
+    r"failed to (?:load model|create context|initialize the context)|error loading model"
+    r"|Failed to create llama_context"
+)
+
+
+def _refused(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.ENGINE_BUFFER_FAILED, line, {**read_fields(match), **_aftermath(line)})
+
+
+def _aftermath(line: Line) -> Fields:
+    """Purpose, exact size and outcome, as far as this line and the next ones (up to another refusal) state them."""
+    said = [line.text]
+    for text in line.following(_REACH):
+        if _NEXT_REFUSAL in text:
+            break
+        said.append(text)
+    whole = "\n".join(said)
+    fields: Fields = {"engine": _ENGINE, "purpose": "unknown"}
+    for regex, purpose in _PURPOSES:
+        if regex.search(whole):
+            fields["purpose"] = purpose
+            break
+    for text in said:
+        if found := _EXACT.search(text):
+            fields |= read_fields(found)
+            break
+    if _RETRIED in whole:
+        fields["fatal"] = False
+    elif _FATAL.search(whole):
+        fields["fatal"] = True
+    return fields
+
+
+def _refused_without_backend(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A consequence printed alone: where the refusal itself stands just above, it has been read with it."""
+    if any(_SPOKEN.search(text) for text in line.preceding(_REACH)):
+        return None
+    fields: Fields = {**read_fields(match), **_aftermath(line)}
+    buffer = match.groupdict().get("buffer")
+    if buffer is not None:
+        fields |= {"buffer": buffer, "device": index_of(buffer)}
+    return event(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+
+
+_SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory")
+
+
+def _runtime_pool(match: re.Match[str], line: Line) -> LogEvent | None:
+    if not any("out of memory" in text for text in line.preceding(2)):
+        return None
+    return event(
+        EventKind.ENGINE_BUFFER_FAILED,
+        line,
+        {"engine": _ENGINE, "purpose": "runtime", "fatal": True, **read_fields(match)},
+    )
+
+
+_FAILED: tuple[Pattern, ...] = (
+    reading(
+        _NEXT_REFUSAL,
+        r"allocating {requested_bytes:mib} MiB on device {device:n}: \w{1,40} failed: out of memory",
+        _refused,
+    ),
+    reading(
+        " buffer of size ",
+        r"failed to allocate (?!CPU|\w{1,20}_Host)(?P<buffer>\w{1,40}) buffer of size {requested_bytes:bytes}",
+        _refused_without_backend,
+    ),
+    reading(
+        "failed to allocate buffer for ", r"failed to allocate buffer for (?:kv|rs) cache", _refused_without_backend
+    ),
+    reading("failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers", _refused_without_backend),
+    reading(
+        "ggml_vulkan: Device memory allocation of size ",
+        r"Device memory allocation of size {requested_bytes:bytes} failed",
+        _refused,
+    ),
+    reading(
+        "buffer_type_alloc_buffer: error: failed to allocate buffer",
+        r"failed to allocate buffer, size = +{requested_bytes:mib} MiB",
+        _refused,
+    ),
+    reading(
+        ", in function ",
+        r"current device: {device:n}, in function {function:word} at \S{1,300}ggml\S{0,80}:[0-9]{1,6}",
+        _runtime_pool,
+    ),
+    _form(
+        EventKind.ENGINE_BUFFER_FAILED,
+        "CUDA error 2 at ",
+        r"CUDA error 2 at \S{0,300}ggml-cuda\.cu:[0-9]{1,6}: out of memory",
+        purpose="unknown",
+        fatal=True,
+    ),
+    _form(
+        EventKind.HOST_ALLOCATION_FAILED,
+        "cpu_buffer_type_alloc_buffer: failed to allocate buffer of size",
+        r"failed to allocate buffer of size {requested_bytes:bytes}",
+        allocator="llama.cpp",
+    ),
+    _form(
+        EventKind.PINNED_ALLOCATION_FAILED,
+        " of pinned memory",
+        r"failed to allocate {requested_bytes:mib} MiB of pinned memory",
+        recovered=True,
+    ),
+    _form(EventKind.RECOVERED, _RETRIED, rf"compute buffer allocation failed, {_RETRIED}", how="retry"),
+    _form(
+        EventKind.WORKSPACE_TOO_SMALL,
+        "not enough space in the ",
+        r"\bggml_\w{1,40}: not enough space in the (?:buffer|context's memory pool)"
+        r" \(needed {requested_bytes:bytes}, (?:largest block )?available {available_bytes:bytes}\)",
+        library="ggml",
+    ),
+    _form(
+        EventKind.ENGINE_STEP_FAILED,
+        "failed to create context with model",
+        r"failed to create context with model",
+        step="context",
+    ),
+    _form(
+        EventKind.ENGINE_STEP_FAILED,
+        "Failed to create llama_context",
+        r"Failed to create llama_context",
+        step="context",
+    ),
+)
+
+FAMILY = Family("llama.cpp", (*_OPTIONS, *_ALLOCATED, *_FIT, *_FAILED))

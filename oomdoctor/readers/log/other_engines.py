@@ -1,0 +1,296 @@
+"""Engines with few messages about memory: TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer,
+transformers, ComfyUI and diffusers."""  # noqa: D209
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from ...model.events import EventKind, LogEvent
+from .family import Family, Line, Pattern
+from .forms import Fields, compile_form, event, form, read_fields, reading
+
+# --- TensorRT-LLM -----------------------------------------------------------------------------------------------------
+_trt = partial(form, "tensorrt-llm")
+
+_TENSORRT_LLM: tuple[Pattern, ...] = (
+    _trt(EventKind.ENGINE_START, "TensorRT-LLM version: ", r"TensorRT-LLM version: {version:word}"),
+    _trt(EventKind.ENGINE_WEIGHTS, "Loaded engine size: ", r"Loaded engine size: {weights_bytes:mib} MiB"),
+    _trt(
+        EventKind.ENGINE_MEMORY_TABLE,
+        "[MemUsageChange] TensorRT-managed allocation in ",
+        r"TensorRT-managed allocation in {what:word}.{0,40}?, GPU \+{grown_bytes:mib},"
+        r" now: .{0,40}?GPU {used_bytes:mib} \(MiB\)",
+    ),
+    _trt(
+        EventKind.ENGINE_MEMORY_TABLE,
+        " for execution context memory",
+        r"Allocated {compute_bytes:size} for execution context memory",
+    ),
+    _trt(
+        EventKind.ENGINE_MEMORY_TABLE,
+        " GPU memory for runtime buffers",
+        r"Allocated {runtime_bytes:size} GPU memory for runtime buffers",
+    ),
+    _trt(
+        EventKind.ENGINE_MEMORY_TABLE,
+        " GPU memory for decoder",
+        r"Allocated {decoder_bytes:size} GPU memory for decoder",
+    ),
+    _trt(
+        EventKind.ENGINE_PROFILE,
+        "Memory usage when calculating max tokens in paged kv cache",
+        r"Memory usage when calculating max tokens in paged kv cache: total: {total_bytes:size},"
+        r" available: {free_after_bytes:size}",
+    ),
+    _trt(EventKind.ENGINE_KV_POOL, " bytes for k/v cache", r"Allocate {pool_bytes:bytes} bytes for k/v cache"),
+    _trt(
+        EventKind.ENGINE_KV_POOL,
+        " tokens in paged KV cache",
+        r"Using {pool_tokens:n} tokens in paged KV cache",
+    ),
+    _trt(
+        EventKind.ENGINE_KV_POOL,
+        " for max tokens in paged KV cache",
+        r"Allocated {pool_bytes:size} for max tokens in paged KV cache(?: \({pool_tokens:n}\))?",
+    ),
+    _trt(
+        EventKind.ENGINE_KV_POOL,
+        "Number of blocks in KV cache primary pool: ",
+        r"Number of blocks in KV cache primary pool: {gpu_blocks:n}",
+    ),
+    _trt(
+        EventKind.ENGINE_KV_POOL,
+        "Number of tokens per block: ",
+        r"Number of tokens per block: {block_tokens:n}",
+    ),
+    _trt(
+        EventKind.ENGINE_BUFFER_FAILED,
+        "CUDA runtime error in ",
+        r"CUDA runtime error in ::{call:word}\(.{0,200}?: out of memory(?: \((?P<site__word>[^\s:()]{1,200}):)?",
+        purpose="unknown",
+        fatal=True,
+    ),
+)
+
+# --- LMDeploy ---------------------------------------------------------------------------------------------------------
+_lmdeploy = partial(form, "lmdeploy")
+
+
+def _ignored(match: re.Match[str], line: Line) -> LogEvent:
+    names = tuple(re.findall(r"'(\w{1,60})'", match["names"]))
+    return event(EventKind.ENGINE_START, line, {"engine": "lmdeploy", "ignored_options": names})
+
+
+_LMDEPLOY: tuple[Pattern, ...] = (
+    _lmdeploy(
+        EventKind.ENGINE_BUFFER_FAILED,
+        "[TM][ERROR]",
+        r"\[TM\]\[ERROR\] +CUDA runtime error: out of memory(?: (?P<site__word>[^\s:()]{1,300}):)?",
+        purpose="unknown",
+        fatal=True,
+    ),
+    _lmdeploy(EventKind.SLOT_TABLE_FULL, "No enough cache entries", r"No enough cache entries"),
+    _lmdeploy(
+        EventKind.ENGINE_KV_POOL,
+        "[BlockManager] max_block_count",
+        r"\[BlockManager\] max_block_count = {gpu_blocks:n}",
+    ),
+    Pattern(
+        "loading from workspace, ignore args",
+        re.compile(r"loading from workspace, ignore args \[(?P<names>[^\]]{1,400})\]"),
+        _ignored,
+    ),
+)
+
+# --- MLC-LLM ----------------------------------------------------------------------------------------------------------
+_mlc = partial(form, "mlc")
+
+
+def _insufficient(match: re.Match[str], line: Line) -> tuple[LogEvent, LogEvent]:
+    table: Fields = {"engine": "mlc", **read_fields(match)}
+    short: Fields = {"engine": "mlc"}
+    if "available_bytes" in table:
+        short["budget_bytes"] = table["available_bytes"]
+    return (
+        event(EventKind.ENGINE_STARTUP_SHORT, line, short),
+        event(EventKind.ENGINE_MEMORY_TABLE, line, table),
+    )
+
+
+_MLC: tuple[Pattern, ...] = (
+    reading(
+        "Insufficient GPU memory error",
+        r"Insufficient GPU memory error(?:: The available single GPU memory is {available_bytes:mib} MB"
+        r"(?:, which is less than the sum of model weight size \({model_bytes:mib} MB\)"
+        r"(?: and temporary buffer size \({temporary_bytes:mib} MB\))?)?)?",
+        _insufficient,
+    ),
+    _mlc(
+        EventKind.ENGINE_MEMORY_TABLE,
+        "stimated total single GPU memory usage",
+        r"stimated total single GPU memory usage: {used_bytes:mib} MB"
+        r"(?: \(Parameters: {model_bytes:mib} MB\. KVCache: {context_bytes:mib} MB\."
+        r" Temporary buffer: {temporary_bytes:mib} MB\))?",
+    ),
+    _mlc(
+        EventKind.ENGINE_KV_POOL,
+        "max KV cache token capacity ",
+        r"max KV cache token capacity (?:will be set to|is set to|is) {pool_tokens:n}",
+    ),
+)
+
+# --- MLX --------------------------------------------------------------------------------------------------------------
+_mlx = partial(form, "mlx")
+
+_MLX: tuple[Pattern, ...] = (
+    _mlx(
+        EventKind.DEVICE_OOM,
+        "[metal::malloc]",
+        r"\[metal::malloc\] (?:Attempting|Unable) to allocate {requested_bytes:bytes} bytes"
+        r"(?: which is greater than the maximum allowed buffer size of {buffer_limit_bytes:bytes} bytes)?",
+        backend="metal",
+    ),
+    _mlx(
+        EventKind.SLOT_TABLE_FULL,
+        "[metal::malloc] Resource limit",
+        r"\[metal::malloc\] Resource limit \({limit:n}\) exceeded",
+    ),
+    _mlx(
+        EventKind.DEVICE_OOM,
+        "[METAL] Command buffer execution failed: Insufficient Memory",
+        r"\[METAL\] Command buffer execution failed: Insufficient Memory",
+        backend="metal",
+    ),
+)
+
+# --- DeepSpeed-Inference ----------------------------------------------------------------------------------------------
+_GIGABYTES = (
+    compile_form(r"Total memory: {total_bytes:gib} \(GigaBytes\)"),
+    compile_form(r"Requested memory: {requested_bytes:gib} \(GigaBytes\)"),
+    compile_form(r"Setting maximum total tokens \(input \+ output\) to {max_length_tokens:n}"),
+)
+_EXACT = (
+    compile_form(r"^Requested:\s{1,8}{requested_bytes:bytes}\s*$"),
+    compile_form(r"^Free:\s{1,8}{free_bytes:bytes}\s*$"),
+    compile_form(r"^Total:\s{1,8}{total_bytes:bytes}\s*$"),
+)
+
+
+def _workspace(match: re.Match[str], line: Line) -> LogEvent:
+    """The block that DeepSpeed prints as it sets its inference workspace aside."""
+    fields: Fields = {"engine": "deepspeed", **read_fields(match)}
+    for text in line.following(3):
+        for part in _GIGABYTES:
+            if found := part.search(text):
+                fields |= read_fields(found)
+    return event(EventKind.ENGINE_MEMORY_TABLE, line, fields)
+
+
+def _no_workspace(match: re.Match[str], line: Line) -> LogEvent:
+    """The sizes, where they are given, stand above the exception, with the traceback between."""
+    fields: Fields = {"engine": "deepspeed", "purpose": "workspace", "fatal": True}
+    for text in line.preceding(60):
+        for part in _EXACT:
+            if found := part.search(text):
+                fields |= read_fields(found)
+    return event(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+
+
+_DEEPSPEED: tuple[Pattern, ...] = (
+    reading("Workspace is null.", r"\bWorkspace is null\.", _no_workspace),
+    reading("(GigaBytes)", r"Free memory : {free_bytes:gib} \(GigaBytes\)", _workspace),
+)
+
+# --- FlashInfer, which several engines call ---------------------------------------------------------------------------
+_FLASHINFER: tuple[Pattern, ...] = (
+    Pattern(
+        "in AlignedAllocator",
+        compile_form(
+            r"allocat(?:e|ing) memory for {buffer:word} with size {requested_bytes:bytes} and alignment [0-9]{1,6},?"
+            r"(?: but only {available_bytes:bytes} bytes available)? in AlignedAllocator"
+        ),
+        lambda match, line: event(EventKind.WORKSPACE_TOO_SMALL, line, {"library": "flashinfer", **read_fields(match)}),
+    ),
+)
+
+# --- transformers -----------------------------------------------------------------------------------------------------
+_transformers = partial(form, "transformers")
+
+
+def _offloaded(match: re.Match[str], line: Line) -> LogEvent:
+    places = tuple(place for place in ("cpu", "disk") if re.search(rf"\b{place}\b", match["places"].lower()))
+    return event(EventKind.ENGINE_WEIGHTS, line, {"engine": "transformers", "offloaded_to": places})
+
+
+_TRANSFORMERS: tuple[Pattern, ...] = (
+    Pattern(
+        "on the meta device because they were offloaded to",
+        re.compile(
+            r"on the meta device because they were offloaded to the (?P<places>(?:cpu|disk)(?: and (?:cpu|disk))?)"
+        ),
+        _offloaded,
+    ),
+    _transformers(
+        EventKind.ENGINE_FIT,
+        "Some modules are dispatched on the CPU or the disk",
+        r"Some modules are dispatched on the CPU or the disk",
+        outcome="failed",
+    ),
+    _transformers(
+        EventKind.INPUT_LENGTH,
+        "Token indices sequence length is longer than",
+        r"Token indices sequence length is longer than the specified maximum sequence length for this model"
+        r" \({tokens:n} > {limit_tokens:n}\)",
+    ),
+)
+
+# --- ComfyUI and diffusers --------------------------------------------------------------------------------------------
+_comfy = partial(form, "comfyui")
+_NODE_DETAILS = (
+    compile_form(r"\*\*Exception Type:\*\* {exception_type:word}"),
+    compile_form(r"\*\*Exception Message:\*\* {inner:rest}"),
+)
+
+
+def _node(match: re.Match[str], line: Line) -> LogEvent:
+    """The head of ComfyUI's error report: which node of the workflow failed, and of what."""
+    fields: Fields = {"engine": "comfyui", **read_fields(match)}
+    for text in line.following(4):
+        for part in _NODE_DETAILS:
+            if found := part.search(text):
+                fields |= read_fields(found)
+    return event(EventKind.ENGINE_STEP_FAILED, line, fields)
+
+
+_COMFYUI: tuple[Pattern, ...] = (
+    reading("**Node Type:**", r"\*\*Node Type:\*\* {step:word}", _node),
+    _comfy(
+        EventKind.ENGINE_BUFFER_FAILED,
+        "Got an OOM, unloading all loaded models",
+        r"Got an OOM, unloading all loaded models",
+        purpose="unknown",
+    ),
+    _comfy(
+        EventKind.RECOVERED,
+        "Ran out of memory when regular VAE",
+        r"Ran out of memory when regular VAE {step:word}, retrying with tiled",
+        how="fallback",
+    ),
+    _comfy(
+        EventKind.HOST_STATE,
+        "Total VRAM ",
+        r"Total VRAM {device_total_bytes:mib} MB, total RAM {total_bytes:mib} MB",
+    ),
+)
+
+FAMILIES: tuple[Family, ...] = (
+    Family("tensorrt-llm", _TENSORRT_LLM),
+    Family("lmdeploy", _LMDEPLOY),
+    Family("mlc", _MLC),
+    Family("mlx", _MLX),
+    Family("deepspeed-inference", _DEEPSPEED),
+    Family("flashinfer", _FLASHINFER),
+    Family("transformers", _TRANSFORMERS),
+    Family("comfyui", _COMFYUI),
+)
