@@ -7,12 +7,18 @@ from . import (
     host_memory,
     kernel_oom,
     kills,
+    llamacpp,
     lookalikes,
+    ollama,
+    other_engines,
     other_frameworks,
+    sglang,
     tensorflow_jax,
+    tgi,
     torch_allocator,
     torch_statistics,
     tracebacks,
+    vllm,
 )
 from .family import Family
 
@@ -27,5 +33,11 @@ ALL_FAMILIES: tuple[Family, ...] = (
     kills.FAMILY,
     lookalikes.FAMILY,
     tracebacks.FAMILY,
+    vllm.FAMILY,
+    sglang.FAMILY,
+    llamacpp.FAMILY,
+    ollama.FAMILY,
+    tgi.FAMILY,
+    *other_engines.FAMILIES,
 )
 """In the order in which the patterns of one line are tried."""
