@@ -1,8 +1,8 @@
 """What a device's allocator held over the recorded events, rebuilt backwards from the final state.
 
 The history is a ring: what was allocated before its first event left no `alloc`. Counting forwards from nothing would
-miss it and understate the peak. So every allocation gets a lifetime: a block of the final state that no event allocated,
-and a `free_completed` without an `alloc`, stood before the ring began.
+miss it and understate the peak. So every allocation gets a lifetime: a block of the final state that no event
+allocated, and a `free_completed` without an `alloc`, stood before the ring began.
 
 Bytes live are those of active blocks: from `alloc` to `free_completed`, so that a block waiting for another
 stream counts until it can be used again. Sizes: a block that is still live has the size the final state gives. Events

@@ -1,0 +1,244 @@
+"""Whether live bytes rose from step to step, under which lines, and how high each step reached.
+
+A step is a turn of the program's outermost loop that allocates: a request, a token, a batch. It is found in the stacks:
+the position that is left and come back to again and again, outside of nested module calls (a loop in there goes over
+layers). What the same point of each turn finds live can be compared; what different points find cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model.snapshot import ACTIONS, Frame, IntColumn
+from ..model.units import MIB
+from .owners import Ownership
+from .stacks import FORWARD, Category
+
+_ALLOC = ACTIONS.index("alloc")
+_NOT_OF_THE_LOOP = frozenset({Category.WEIGHTS, Category.OPTIMIZER_STATE, Category.GRADIENT})
+_FEWEST_STEPS = 3
+_FEWEST_TURNS_OF_ONE_LINE = 8
+_MOST_STEPS = 64
+"""More are joined, so that each window holds several."""
+_FEWEST_SETTLED = 4
+_RISING = 0.8
+_LARGEST_STEP = 0.6
+_FEWEST_BYTES = 16 * MIB
+_LEAST_SHARE = 0.005
+_STILL_HELD = 0.8
+_FORGOTTEN = 0.01
+_SAME_COUNT = 0.1
+_FEWEST_CACHE_BLOCKS = 4
+_FEWEST_SAVED_STACKS = 4
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a recording. The first may be the warm-up."""
+
+    first_event: IntColumn
+    """The event each step begins with."""
+    last_event: int
+    """The event the last step ends with."""
+    peak_bytes: IntColumn
+    """Most live in each step."""
+    live_bytes: IntColumn
+    """Live where each step begins, by kind of Ownership: shape (kinds, steps)."""
+    live_blocks: IntColumn
+    """Blocks live there, of the same shape."""
+
+    def __len__(self) -> int:
+        return len(self.first_event)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How live bytes, weights aside, went from step to step (the first aside)."""
+
+    steady: bool
+    """They rose in at least four of five steps, no step made most of the gain, the gain is worth the name, and it was
+    still held at the last event."""
+    gained_bytes: int
+    seconds: float | None
+    """From the first step compared to the last; None where events have no times."""
+    top_owner: str | None
+    """The line under which live bytes rose most; None where they rose under none."""
+    top_gained_bytes: int
+    top_count: int
+    """Live blocks under it, where the last step begins."""
+    top_is_kv: bool
+    """It appends keys and values to a cache."""
+    retains_graph: bool
+    """What grows is kept from forward passes by autograd: many operations of a forward pass grow together."""
+
+
+def find_steps(ownership: Ownership, until: int) -> Steps | None:
+    """The steps up to event `until`; None where the stacks show no loop (or there are no stacks).
+
+    Loops that build the model or the optimizer's state, or run backward, are none: they go over layers and parameters.
+    """
+    events = ownership.replay.events
+    rows = np.flatnonzero((events.action[: until + 1] == _ALLOC) & (events.stack[: until + 1] >= 0))
+    of_the_loop = np.asarray(
+        [bool(reading.position) and reading.category not in _NOT_OF_THE_LOOP for reading in ownership.readings],
+        dtype=np.bool_,
+    )
+    rows = rows[of_the_loop[events.stack[rows]]]
+    if not len(rows):
+        return None
+    first = _outermost_loop(ownership, rows)
+    if first is None:
+        first = _one_line_loop(ownership, rows)
+    if first is None:
+        return None
+    first = first[:: -(-len(first) // _MOST_STEPS)]
+    live_bytes, live_blocks = _live_at(ownership, first)
+    peaks = np.maximum.reduceat(ownership.replay.live_bytes[: until + 1], first)
+    return Steps(first, until, peaks, live_bytes, live_blocks)
+
+
+def growth(ownership: Ownership, steps: Steps) -> Growth | None:
+    """How live bytes went from step to step; None where there are too few steps to say."""
+    if len(steps) - 1 < _FEWEST_SETTLED:
+        return None
+    begin = _first_settled(steps)
+    readings = ownership.readings
+    counted = np.asarray([reading.category is not Category.WEIGHTS for reading in readings], dtype=np.bool_)
+    live = np.where(counted[:, None], steps.live_bytes, 0)[:, begin:]
+    gained_by_kind = live[:, -1] - live[:, 0]
+    more_blocks = steps.live_blocks[:, -1] > steps.live_blocks[:, begin]
+    time_us = ownership.replay.events.time_us[steps.first_event[[begin, -1]]]
+    total = live.sum(axis=0)
+    at_end = int(ownership.live_by_kind(steps.last_event)[0][counted].sum())
+
+    by_owner: dict[str, list[int]] = {}
+    for kind in np.flatnonzero(live.any(axis=1)).tolist():
+        by_owner.setdefault(readings[kind].owner, []).append(kind)
+    gains = {owner: int(gained_by_kind[kinds].sum()) for owner, kinds in by_owner.items()}
+    top = max(gains, key=lambda owner: gains[owner], default=None)
+    top = top if top is not None and gains[top] > 0 else None
+    top_kinds = by_owner[top] if top is not None else []
+    return Growth(
+        steady=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
+        gained_bytes=int(total[-1] - total[0]),
+        seconds=(int(time_us[1]) - int(time_us[0])) / 1e6 if int(time_us.min()) >= 0 else None,
+        top_owner=top,
+        top_gained_bytes=gains[top] if top is not None else 0,
+        top_count=int(steps.live_blocks[top_kinds, -1].sum()),
+        top_is_kv=_is_cache(ownership, steps, begin, top_kinds),
+        retains_graph=_retains_graph(ownership, gained_by_kind, more_blocks),
+    )
+
+
+# --- finding the loop --------------------------------------------------------------------------------------------
+
+
+def _outermost_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
+    """Events at which the outermost position that recurs is come to; None where none recurs often enough."""
+    positions = [reading.position for reading in ownership.readings]
+    stack = ownership.replay.events.stack[rows]
+    changed = np.flatnonzero(np.concatenate([[True], stack[1:] != stack[:-1]]))
+    stack, rows = stack[changed], rows[changed]
+    depths = max((len(positions[kind]) for kind in set(stack.tolist())), default=0)
+    for depth in range(1, depths + 1):
+        place: dict[tuple[Frame, ...], int] = {}
+        # A stack that ends further out has no place at this depth; it neither begins a turn nor ends one.
+        of_kind = np.asarray(
+            [
+                place.setdefault(position[:depth], len(place)) if len(position) >= depth else -1
+                for position in positions
+            ],
+            dtype=np.int64,
+        )
+        here = of_kind[stack]
+        at = np.flatnonzero(here >= 0)
+        here = here[at]
+        arrivals = np.flatnonzero(np.concatenate([[True], here[1:] != here[:-1]]))
+        turns = np.bincount(here[arrivals], minlength=len(place))
+        if int(turns.max(initial=0)) >= _FEWEST_STEPS:
+            # The place come to most often, and of those the first: where the loop begins.
+            often = np.flatnonzero(turns[here[arrivals]] == turns.max())[0]
+            anchor = here[arrivals][often]
+            found: IntColumn = rows[at[arrivals[here[arrivals] == anchor]]]
+            return found
+    return None
+
+
+def _one_line_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
+    """A loop whose only allocation is one line, outside any module: each allocation is a turn."""
+    stack = ownership.replay.events.stack[rows]
+    outside = np.asarray([not reading.in_module for reading in ownership.readings], dtype=np.bool_)
+    turns = np.bincount(stack[outside[stack]], minlength=1)
+    if int(turns.max(initial=0)) < _FEWEST_TURNS_OF_ONE_LINE:
+        return None
+    found: IntColumn = rows[stack == turns.argmax()]
+    return found
+
+
+def _live_at(ownership: Ownership, first: IntColumn) -> tuple[IntColumn, IntColumn]:
+    """Bytes and blocks live just before each of the events `first`, by kind: two arrays (kinds, len(first))."""
+    lifetimes, kinds = ownership.replay.lifetimes, len(ownership.readings)
+    # Live before first[k] means start < first[k] <= end.
+    begin = np.searchsorted(first, lifetimes.start, side="right")
+    end = np.searchsorted(first, lifetimes.end, side="right")
+    size = np.zeros((kinds, len(first) + 1), dtype=np.int64)
+    count = np.zeros_like(size)
+    for table, value in ((size, lifetimes.size_bytes), (count, np.ones_like(lifetimes.size_bytes))):
+        np.add.at(table, (ownership.kind, begin), value)
+        np.subtract.at(table, (ownership.kind, end), value)
+    return size.cumsum(axis=1)[:, :-1], count.cumsum(axis=1)[:, :-1]
+
+
+# --- judging it --------------------------------------------------------------------------------------------------
+
+
+def _first_settled(steps: Steps) -> int:
+    """The first step to compare with: not the warm-up, nor one where blocks with forgotten stacks still hold much."""
+    forgotten = steps.live_bytes[-1, 1:] <= _FORGOTTEN * steps.live_bytes[:, 1:].sum(axis=0)
+    settled = int(forgotten.argmax()) + 1 if forgotten.any() else 1
+    return settled if len(steps) - settled >= _FEWEST_SETTLED else 1
+
+
+def _is_steady(total: IntColumn, peak_bytes: int) -> bool:
+    steps, gained = np.diff(total), int(total[-1] - total[0])
+    return bool(
+        gained >= max(_FEWEST_BYTES, _LEAST_SHARE * peak_bytes)
+        and (steps > 0).mean() >= _RISING
+        and steps.max() <= _LARGEST_STEP * gained
+    )
+
+
+def _is_training(ownership: Ownership) -> bool:
+    """Whether a backward pass or an optimizer allocated during the recording."""
+    kinds = np.unique(ownership.kind[ownership.replay.lifetimes.start >= 0]).tolist()
+    return any(ownership.readings[kind].category in (Category.GRADIENT, Category.OPTIMIZER_STATE) for kind in kinds)
+
+
+def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) -> bool:
+    """Named as a cache of keys and values; or the same several blocks, each step a little larger, in inference.
+
+    torch.cat leaves no frame of its own: concatenation shows as blocks that are replaced by larger ones, their number
+    staying what it is: a key and a value for each layer.
+    """
+    if any(ownership.readings[kind].category is Category.KV_APPEND for kind in kinds):
+        return True
+    if not kinds or _is_training(ownership):
+        return False
+    before, after = (int(steps.live_blocks[kinds, step].sum()) for step in (begin, -1))
+    return after >= _FEWEST_CACHE_BLOCKS and abs(after - before) <= _SAME_COUNT * after
+
+
+def _retains_graph(ownership: Ownership, gained: IntColumn, more_blocks: NDArray[np.bool_]) -> bool:
+    """Whether most of the gain is of forward passes, from several of their operations, in ever more blocks.
+
+    Without autograd an operation's input is freed once the next has its result; only what is returned can pile up.
+    """
+    saved = [
+        kind
+        for kind in np.flatnonzero((gained > 0) & more_blocks).tolist()
+        if ownership.readings[kind].category in FORWARD and not ownership.readings[kind].gradients_off
+    ]
+    return len(saved) >= _FEWEST_SAVED_STACKS and int(gained[saved].sum()) * 2 > int(gained[gained > 0].sum())

@@ -1,0 +1,105 @@
+"""Who held a device's memory, at the end or at any recorded event: live bytes by owner and by category."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..model.snapshot import IntColumn, Snapshot
+from .replay import BEFORE_RING, Replay
+from .stacks import Category, StackReading, read_stack
+
+_FROM_NAMES = "recorded stack; what it is for is guessed from names in it"
+_FROM_AUTOGRAD = "allocated while stacks were recorded, yet without one: the autograd thread has no Python frames"
+_WITHOUT_STACK = "the allocator's snapshot; no stack was recorded"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A line of code (or what stands in its place) and the live bytes allocated under it."""
+
+    name: str
+    category: Category
+    """That of most of its bytes."""
+    bytes: int
+    count: int
+    """Live blocks."""
+    how_known: str
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The stacks of one device's allocations, read once.
+
+    Each lifetime has a `kind`: its stack, or one of three more for lifetimes without a stack: allocated during the
+    recording (`kind == len(stacks)`: the autograd thread, where others have stacks), before it and still live (`+ 1`),
+    or before it and freed since (`+ 2`: blocks keep their stacks, but theirs is gone with the block).
+    """
+
+    snapshot: Snapshot
+    replay: Replay
+
+    @cached_property
+    def readings(self) -> tuple[StackReading, ...]:
+        """What each kind says."""
+        has_stacks = bool((self.replay.events.stack >= 0).any())
+        unrecorded = StackReading("no stack was recorded", Category.UNKNOWN, False, False, ())
+        autograd = StackReading("backward pass (autograd thread)", Category.GRADIENT, False, False, ())
+        before = StackReading("allocated before recording began (no stack)", Category.UNKNOWN, False, False, ())
+        return (
+            *map(read_stack, self.snapshot.stacks),
+            autograd if has_stacks else unrecorded,
+            before if has_stacks else unrecorded,
+            StackReading("allocated before recording began, freed since", Category.UNKNOWN, False, False, ()),
+        )
+
+    @cached_property
+    def kind(self) -> IntColumn:
+        """The kind of each lifetime."""
+        lifetimes, stacks = self.replay.lifetimes, len(self.snapshot.stacks)
+        before = np.where(lifetimes.block >= 0, stacks + 1, stacks + 2)
+        without = np.where(lifetimes.start == BEFORE_RING, before, stacks)
+        return np.where(lifetimes.stack >= 0, lifetimes.stack, without)
+
+    def live_by_kind(self, event: int) -> tuple[IntColumn, IntColumn]:
+        """Bytes and blocks live after `event`, for each kind."""
+        kinds, live = len(self.readings), self.replay.lifetimes.live_after(event)
+        size = np.zeros(kinds, dtype=np.int64)
+        np.add.at(size, self.kind[live], self.replay.lifetimes.size_bytes[live])
+        return size, np.bincount(self.kind[live], minlength=kinds)
+
+    def owners(self, event: int) -> tuple[Owner, ...]:
+        """Who held what after `event`, most bytes first; the bytes add up to what was live."""
+        size, count = self.live_by_kind(event)
+        held: dict[str, list[int]] = {}
+        for kind in np.flatnonzero(count).tolist():
+            held.setdefault(self.readings[kind].owner, []).append(kind)
+        owners = [
+            Owner(
+                name=name,
+                category=self.readings[max(kinds, key=lambda kind: int(size[kind]))].category,
+                bytes=sum(int(size[kind]) for kind in kinds),
+                count=sum(int(count[kind]) for kind in kinds),
+                how_known=self._how_known(kinds),
+            )
+            for name, kinds in held.items()
+        ]
+        return tuple(sorted(owners, key=lambda owner: (-owner.bytes, owner.name)))
+
+    def by_category(self, event: int) -> Mapping[Category, int]:
+        """Bytes live after `event`, for each category that holds any."""
+        size, _ = self.live_by_kind(event)
+        held: dict[Category, int] = {}
+        for kind in np.flatnonzero(size).tolist():
+            category = self.readings[kind].category
+            held[category] = held.get(category, 0) + int(size[kind])
+        return held
+
+    def _how_known(self, kinds: list[int]) -> str:
+        stacks = len(self.snapshot.stacks)
+        if min(kinds) < stacks:
+            return _FROM_NAMES
+        return _FROM_AUTOGRAD if self.readings[kinds[0]].category is Category.GRADIENT else _WITHOUT_STACK

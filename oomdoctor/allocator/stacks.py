@@ -1,0 +1,168 @@
+"""What a recorded stack says: whose line it is, what the memory is probably for, where in the program's loop it lies.
+
+All but the frame itself is a guess from names, and is called so: torch records no purpose with an allocation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from ..model.snapshot import Frame
+
+
+class Category(str, Enum):
+    """What memory is for, guessed from the stack that allocated it."""
+
+    WEIGHTS = "weights"
+    GRADIENT = "gradient"
+    OPTIMIZER_STATE = "optimizer-state"
+    ACTIVATION = "activation"
+    ATTENTION_SCORES = "attention-scores"
+    LOGITS = "logits"
+    KV_APPEND = "kv-append"
+    COMMUNICATION = "communication"
+    COPY = "copy-to-device"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+    """No stack was recorded."""
+
+
+FORWARD = frozenset({Category.ACTIVATION, Category.ATTENTION_SCORES, Category.LOGITS})
+"""Categories of results of a forward pass, which autograd may keep for backward."""
+
+_TORCH = re.compile(r"(?:^|/)torch/(?:_|nn/|optim/|utils/|autograd/|distributed/|cuda/|amp/|fx/|\w+\.py$)")
+_LIBRARY = re.compile(r"site-packages/|dist-packages/|lib/python\d|lib64/python\d|^<frozen|torchinductor_|/pytorch/")
+_MODULE_CALL = "_call_impl"
+_MODULE_WRAPPERS = frozenset({_MODULE_CALL, "_wrapped_call_impl"})
+
+_OPTIMIZER_FILE = re.compile(r"/optim/|optim\w*\.py$|/apex/optimizers/|bitsandbytes/optim|adam\w*\.py$")
+_OPTIMIZER_FUNCTION = re.compile(r"^(?:step|_init_group|init_state|_multi_tensor_\w+|_single_tensor_\w+|_foreach_\w+)$")
+_COMMUNICATION = re.compile(
+    r"torch/distributed/|^c10d::|::ProcessGroup|all_?reduce|all_?gather|reduce_?scatter|all_to_all|broadcast_coalesced",
+    re.IGNORECASE,
+)
+_WEIGHTS_FUNCTION = re.compile(
+    r"^(?:_apply|_load_from_state_dict|load_state_dict|_load_state_dict_into_\w+|load_weights?|load_model|from_pretrained|"
+    r"create_weights|reset_parameters|init_weights|_init_weights|materialize\w*|set_module_tensor_to_device|to_empty|"
+    r"load_checkpoint\w*|convert_module_\w+)$"
+)
+_KEYS_VALUES = re.compile(
+    r"(?:^|[_\W])(?:kv|kvs|past|cache|caches)(?:[_\W]|$)|kvcache|kv_?cache|cache_utils", re.IGNORECASE
+)
+_ATTENTION = re.compile(r"attention|attn|sdpa", re.IGNORECASE)
+_SCORES = re.compile(r"softmax|scaled_dot_product|scores|attention_probs|\battention$|eager_attention", re.IGNORECASE)
+_LOGITS = re.compile(r"cross_entropy|log_softmax|logits|logprob|lm_head|nll_loss", re.IGNORECASE)
+_COPY = re.compile(r"^(?:to|cuda|_to_copy|copy_|to_device|send_to_device|move_to_device|_prepare_inputs?|pin_memory)$")
+_NEAREST = 4
+"""How many of the innermost frames outside torch decide what an operation in a forward pass is."""
+
+
+@dataclass(frozen=True)
+class StackReading:
+    """One stack, read."""
+
+    owner: str
+    """`file:line in function` of the user's innermost frame, or in words what stands in its place."""
+    category: Category
+    in_module: bool
+    """Inside a call of an nn.Module."""
+    gradients_off: bool
+    """Under a function that torch's no_grad or inference_mode decorates."""
+    position: tuple[Frame, ...]
+    """Frames outside of nested module calls, outermost first: where the program's own loop stands."""
+
+
+def read_stack(stack: tuple[Frame, ...]) -> StackReading:
+    """Read a stack, innermost frame first."""
+    python = [frame for frame in stack if is_python(frame)]
+    frame = users_frame(stack)
+    if frame is not None:
+        owner = describe(frame)
+    elif any("torch::autograd::" in native.function for native in stack):
+        owner = "backward pass (autograd thread)"
+    else:
+        owner = "native code without a Python frame"
+    calls = sum(frame.function == _MODULE_CALL for frame in python)
+    return StackReading(
+        owner=owner,
+        category=_category(stack, python, calls > 0),
+        in_module=calls > 0,
+        gradients_off=any(f.function == "decorate_context" and _TORCH.search(f.file) for f in python),
+        position=_position(python),
+    )
+
+
+def is_python(frame: Frame) -> bool:
+    """A frame of Python code (a file, a notebook's cell, standard input), not of native code."""
+    return frame.file.endswith(".py") or (frame.file.startswith("<") and frame.file.endswith(">"))
+
+
+def users_frame(stack: tuple[Frame, ...]) -> Frame | None:
+    """The innermost Python frame outside torch, installed packages and the standard library.
+
+    Where all frames are a library's, its innermost one outside torch; None where no frame is Python.
+    """
+    python = [frame for frame in stack if is_python(frame)]
+    outside_torch = [frame for frame in python if not _TORCH.search(frame.file)]
+    own = [frame for frame in outside_torch if not _LIBRARY.search(frame.file)]
+    return next(iter(own or outside_torch or python), None)
+
+
+def describe(frame: Frame) -> str:
+    """`model.py:29 in forward`."""
+    return f"{frame.file}:{frame.line} in {frame.function}"
+
+
+def _category(stack: tuple[Frame, ...], python: list[Frame], in_module: bool) -> Category:
+    """The first of these that any frame names; inside a module, the nearest frames outside torch decide."""
+    if any(_COMMUNICATION.search(frame.file) or _COMMUNICATION.search(frame.function) for frame in stack):
+        return Category.COMMUNICATION
+    if any(_OPTIMIZER_FILE.search(f.file) and _OPTIMIZER_FUNCTION.match(f.function) for f in python):
+        return Category.OPTIMIZER_STATE
+    if not python:
+        autograd = any("torch::autograd::" in frame.function for frame in stack)
+        return Category.GRADIENT if autograd else Category.OTHER
+    if any(frame.function == "backward" and _TORCH.search(frame.file) for frame in python):
+        return Category.GRADIENT
+    nearest = [frame for frame in python if not _TORCH.search(frame.file)][:_NEAREST]
+    if any(_KEYS_VALUES.search(f.function) or _KEYS_VALUES.search(_stem(f.file)) for f in nearest):
+        return Category.KV_APPEND
+    if not in_module and any(_makes_weights(frame) for frame in python):
+        return Category.WEIGHTS
+    if any(_LOGITS.search(frame.function) for frame in python[:_NEAREST]):
+        return Category.LOGITS
+    if any(_SCORES.search(frame.function) for frame in python[:2]) and any(
+        _ATTENTION.search(frame.function) or _ATTENTION.search(_stem(frame.file)) for frame in nearest
+    ):
+        return Category.ATTENTION_SCORES
+    if in_module or any(frame.function == "forward" for frame in python):
+        return Category.ACTIVATION
+    if any(_COPY.match(frame.function) for frame in python[:_NEAREST]):
+        return Category.COPY
+    return Category.OTHER
+
+
+def _makes_weights(frame: Frame) -> bool:
+    return frame.function == "__init__" or _WEIGHTS_FUNCTION.match(frame.function) is not None
+
+
+def _stem(file: str) -> str:
+    return file.rsplit("/", 1)[-1].removesuffix(".py")
+
+
+def _position(python: list[Frame]) -> tuple[Frame, ...]:
+    """From the outermost frame to that of the outermost module's own code, without the frames of module calls.
+
+    A loop in there goes over steps or requests; one further in goes over the layers of a single forward pass.
+    """
+    found, calls = [], 0
+    for frame in reversed(python):
+        if frame.function == _MODULE_CALL:
+            calls += 1
+            if calls == 2:
+                break
+        if frame.function not in _MODULE_WRAPPERS:
+            found.append(frame)
+    return tuple(found)
