@@ -83,7 +83,10 @@ def record_last() -> None:
 @guarded("recording an exception")
 def record(error: BaseException, thread: str | None = None, fatal: bool = True) -> None:
     """Write an uncaught exception down; when memory ran out, what held it as well."""
-    chain = _chain(error)
+    # Python forgets that it has to die of SIGINT when anything evaluates a string before the end, as importing
+    # `linecache` and `re` does: an interrupt gets the short form, which needs neither.
+    interrupted = issubclass(type(error), KeyboardInterrupt)
+    chain = [error] if interrupted else _chain(error)
     out_of_memory = any(is_memory_error(link) for link in chain)
     if out_of_memory:
         reserve.release()
@@ -98,7 +101,7 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
         "rank": identity.rank(),
     }
     # The first record of a MemoryError asks for as little as it can; the process may not live to write the second.
-    _write(about, chain, with_code=not out_of_memory)
+    _write(about, chain, with_code=not (out_of_memory or interrupted))
     if out_of_memory:
         _write_with_objects(about, chain)
         reserve.take()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import sys
 
 from . import exceptions, records
 from .guard import guarded
@@ -11,7 +10,6 @@ from .guard import guarded
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 
 class _State:
@@ -43,35 +41,15 @@ def forget() -> None:
     exceptions.forget()
 
 
-@guarded("watching multiprocessing")
-def watch_multiprocessing(util: Any) -> None:
-    """See the end of multiprocessing's children.
-
-    They catch what their target raises, print it themselves, and leave without atexit, so neither hook sees them. But
-    they run multiprocessing's finalizers while that exception is still being handled.
-    """
-    util.register_after_fork(_anchor, lambda _: util.Finalize(None, _at_end_of_child, exitpriority=-100))
-
-
 @guarded("recording the end")
 def _at_exit() -> None:
     # A hook of the user's that replaced ours has not told us; Python keeps what it printed.
     exceptions.record_last()
-    _write_end()
+    write_end()
 
 
-@guarded("recording the end of a child process")
-def _at_end_of_child() -> None:
-    error = sys.exc_info()[1]
-    if isinstance(error, SystemExit):
-        # torch.multiprocessing catches the error, passes it to the parent, and leaves with status 1.
-        error = error.__context__ if error.code else None
-    if error is not None:
-        exceptions.record(error)
-    _write_end()
-
-
-def _write_end() -> None:
+def write_end() -> None:
+    """Write the last record, once."""
     if _State.ended:
         return
     _State.ended = True
@@ -83,10 +61,3 @@ def _write_end() -> None:
         after_exception=exceptions.ended_by_exception(),
         device_ooms=_State.count_device_ooms() if _State.count_device_ooms else 0,
     )
-
-
-class _Anchor:
-    """multiprocessing keeps a callback for as long as an object of the caller's lives."""
-
-
-_anchor = _Anchor()

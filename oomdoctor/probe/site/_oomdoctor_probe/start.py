@@ -31,7 +31,7 @@ def start(bundle: str) -> None:
     exceptions.watch_main_thread()
     finish.watch_exit()
     imports.when_imported("threading", exceptions.watch_threads)
-    imports.when_imported("multiprocessing.util", finish.watch_multiprocessing)
+    imports.when_imported("multiprocessing.util", _watch_multiprocessing)
     imports.when_imported("torch", _watch_torch)
     sys.meta_path.insert(0, imports.finder)
     os.register_at_fork(after_in_child=_in_child)
@@ -42,6 +42,13 @@ def _watch_torch(torch: ModuleType) -> None:
     from . import torch_hook
 
     torch_hook.watch(torch)
+
+
+@guarded("watching multiprocessing")
+def _watch_multiprocessing(util: ModuleType) -> None:
+    from . import multiprocess
+
+    multiprocess.watch(util)
 
 
 @guarded("continuing after a fork")

@@ -1,0 +1,64 @@
+"""GIVEN a program that starts others WHEN they run and end THEN each writes records of its own."""
+
+from __future__ import annotations
+
+import pytest
+from watched import Harness
+
+MULTIPROCESSING = """
+import multiprocessing, sys
+
+def work(how):
+    if how == "raise":
+        raise MemoryError("in the child")
+    if how == "exit":
+        try:
+            raise MemoryError("in the child")
+        except MemoryError:
+            sys.exit(1)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    child = context.Process(target=work, args=(sys.argv[2],))
+    child.start()
+    child.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("how", ["return", "raise", "exit"])
+def test_a_child_of_multiprocessing_writes_its_own(each: Harness, method: str, how: str) -> None:
+    script = each.script(MULTIPROCESSING)
+    watched = each.run(script, method, how)
+    assert watched.stderr == each.run(script, method, how, probe=False).stderr
+    processes = {record["pid"]: record for record in each.records("process")}
+    exceptions = each.latest("exception")
+    assert len(list(each.bundle.glob("probe/*.records"))) == len(processes) >= 2
+    if how == "return":
+        assert exceptions == []
+    else:
+        (record,) = exceptions
+        assert record["message"] == "in the child"
+        assert record["frames"][-1][2] == "work"
+        assert processes[record["pid"]]["forked"] is (method != "spawn")
+    assert [end["clean"] for end in each.records("end")].count(True) >= 2
+
+
+def test_a_forked_child_writes_its_own(each: Harness) -> None:
+    each.run(each.script("import os\nif os.fork() == 0:\n    raise ValueError('child')\nos.wait()"))
+    parent, child = sorted(each.records("process"), key=lambda record: bool(record["forked"]))
+    assert child["ppid"] == parent["pid"]
+    (record,) = each.records("exception")
+    assert record["pid"] == child["pid"]
+    assert sorted(end["after_exception"] for end in each.records("end")) == [False, True]
+
+
+def test_grandchildren_are_watched(each: Harness) -> None:
+    inner = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'pass'])"
+    each.run("-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])")
+    assert len(each.records("process")) == 3
+
+
+def test_an_end_that_is_not_in_order_leaves_no_last_record(harness: Harness) -> None:
+    harness.run("-c", "import os; os.kill(os.getpid(), 9)")
+    assert [record["kind"] for record in harness.records()] == ["process"]
