@@ -1,8 +1,9 @@
 """Categories of memory and their colours: one thing has one colour in every bar, table and chart.
 
-The hues are those of Okabe and Ito, told apart with any common colour vision; some are lightened so that dark ink
-on them stays readable. Colour is never the only sign: every part has its name beside it, and what is idle, free or
-unexplained is drawn as a pattern.
+The fills were searched for the largest least difference between any two, seen with normal vision and without red or green
+cones, under the condition that dark ink on each stays readable; a test holds them to it. What the model itself holds
+(weights, gradients, optimizer state) is a family of blues. Colour is never the only sign: every part has its name beside
+it, and what is idle, free or unexplained is drawn as a pattern.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ CATEGORIES = (
     Category("unattributed", "unattributed", "#b9bec7", ("unattributed", "unexplained", "unaccounted")),
     Category("idle", "idle in the allocator", "#f0e442", ("idle", "fragment", "unallocated", "inactive", "releasable")),
     Category("free", "free", "#ffffff", ("free", "available", "unused", "left for")),
-    Category("others", "other processes", "#e2733a", ("other process", "foreign", "neighbour", "other user", "others")),
-    Category("gradients", "gradients", "#7fc8ee", ("gradient", "grads")),
-    Category("optimizer", "optimizer state", "#d58fb6", ("optimizer", "optimiser", "adam", "moments", "master")),
+    Category("others", "other processes", "#d36131", ("other process", "foreign", "neighbour", "other user", "others")),
+    Category("gradients", "gradients", "#97a6ff", ("gradient", "grads")),
+    Category("optimizer", "optimizer state", "#c8c2eb", ("optimizer", "optimiser", "adam", "moments", "master")),
     Category(
-        "activations", "activations", "#efa71f",
+        "activations", "activations", "#f49c13",
         ("activation", "workspace", "temporar", "compute buffer", "logits", "saved for backward"),
     ),
-    Category("kv", "keys and values", "#2fb58c", ("kv", "keys and values", "key/value", "past_key")),
-    Category("weights", "weights", "#5aa2dc", ("weight", "parameter", "buffers of the model", "model")),
+    Category("kv", "keys and values", "#51a278", ("kv", "keys and values", "key/value", "past_key")),
+    Category("weights", "weights", "#3880fb", ("weight", "parameter", "buffers of the model", "model")),
     Category(
-        "context", "context and libraries", "#9aa3b0",
+        "context", "context and libraries", "#837e97",
         ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph"),
     ),
-    Category("held", "live, kind not known", "#c3b18a"),
+    Category("held", "live, kind not known", "#d8d57f"),
 )  # fmt: skip
 
 _BY_KEY = {category.key: category for category in CATEGORIES}

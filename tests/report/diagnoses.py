@@ -1,5 +1,7 @@
 """Diagnoses as the pipeline makes them: five of ordinary life and one from somebody who means harm."""
 
+# ruff: noqa: E501 (records read best on a line each)
+
 from __future__ import annotations
 
 import math
@@ -33,7 +35,6 @@ from oomdoctor.model.source import Source
 from oomdoctor.model.units import GIB, MIB
 
 MADE = 1_764_400_000.0
-CAUSES_LOG = "train.log"
 
 
 def fact_set(rows: list[tuple[str, Any, Source, str | None]]) -> FactSet:

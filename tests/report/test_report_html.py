@@ -1,0 +1,142 @@
+"""GIVEN any diagnosis WHEN it is written as HTML THEN the page stands alone, runs nothing and says the answer first."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+
+import pytest
+from diagnoses import ALL, ATTACK, ORDINARY, fragmentation, hostile, kv_too_small, undetermined
+from pages import Page
+
+from oomdoctor.report import render
+from oomdoctor.report.text import one_line
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Page]:
+    return {name: Page(render(make(), "html")) for name, make in ALL.items()}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_page_loads_and_runs_nothing(pages: dict[str, Page], name: str) -> None:
+    page = pages[name]
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "audio", "video", "image"}
+    assert not [
+        value
+        for attribute in ("src", "srcset", "data", "action", "xlink:href", "style")
+        for value in page.values(attribute)
+    ]
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+    assert all(href.startswith("#") for href in page.values("href"))
+    assert "url(" not in page.style
+    assert "@import" not in page.style
+    assert [fill for fill in page.values("fill") if "url" in fill and not fill.startswith("url(#pattern-")] == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_policy_allows_exactly_the_style_sheet(pages: dict[str, Page], name: str) -> None:
+    page = pages[name]
+    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
+    directives = [each.strip() for each in page.policy().split(";")]
+    assert directives[:3] == ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
+    assert [tag for tag, _ in page.elements].count("style") == 1
+
+
+def test_the_policy_stands_before_what_it_governs(pages: dict[str, Page]) -> None:
+    tags = [tag for tag, _ in pages["fragmentation"].elements]
+    assert tags[:4] == ["html", "head", "meta", "meta"]
+    assert pages["fragmentation"].elements[3][1]["http-equiv"] == "Content-Security-Policy"
+
+
+def test_text_from_the_input_stays_text(pages: dict[str, Page]) -> None:
+    page = pages["hostile"]
+    ordinary = {tag for name in ORDINARY for tag, _ in pages[name].elements}
+    assert {tag for tag, _ in page.elements} <= ordinary
+    assert one_line(ATTACK) in page.text
+    assert "{{ 7 * 7 }} {% raw %}" in page.text
+    assert not re.search(
+        "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page.source
+    )
+
+
+def test_a_hostile_input_cannot_make_the_page_large(pages: dict[str, Page]) -> None:
+    assert len(pages["hostile"].source) < 200_000
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_links_lead_somewhere_and_names_are_unique(pages: dict[str, Page], name: str) -> None:
+    ids = pages[name].values("id")
+    assert len(ids) == len(set(ids))
+    assert {href[1:] for href in pages[name].values("href")} <= set(ids)
+    assert {label for value in pages[name].values("aria-labelledby") for label in value.split()} <= set(ids)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_picture_says_what_it_shows(pages: dict[str, Page], name: str) -> None:
+    for tag, attributes in pages[name].elements:
+        if tag == "svg" and "class" in attributes:
+            assert attributes.get("aria-hidden") == "true" or attributes["role"] == "img"
+
+
+def test_a_rule_has_an_anchor_that_stays(pages: dict[str, Page]) -> None:
+    ids = pages["fragmentation"].values("id")
+    assert "rule-FRG001" in ids
+    assert "rule-ACT001" in ids
+    first, second = fragmentation().findings
+    again = replace(second, rule="FRG001", scope={"device": "cuda:1"})
+    page = Page(render(replace(fragmentation(), findings=(first, again)), "html"))
+    assert [each for each in page.values("id") if each.startswith("rule-")] == ["rule-FRG001", "rule-FRG001-cuda-1"]
+
+
+def test_the_first_screen_answers() -> None:
+    words = "\n".join(Page(render(fragmentation(), "html")).first_screen).replace("\N{NO-BREAK SPACE}", " ")
+    for answer in (
+        "could not serve a request of 1.50 GiB with 396.00 MiB free of 23.69 GiB",
+        "asked for 1.50 GiB",
+        "idle in the allocator",
+        "likely",
+        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        "Frees 5.31 GiB: enough for the request that failed.",
+        "Not seen:",
+        "processes on cuda:1",
+    ):
+        assert answer in words
+
+
+def test_what_was_not_measured_is_said_and_not_drawn_as_zero() -> None:
+    page = Page(render(undetermined(), "html"))
+    assert "not measured" in page.first_screen
+    assert "0 bytes" not in page.text
+    assert "Collect this next" in page.first_screen
+
+
+def test_the_order_of_the_sections() -> None:
+    headings = [
+        value
+        for value in Page(render(fragmentation(), "html")).values("id")
+        if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-"))
+    ]
+    assert headings == [
+        "cause", "who", "change", "budgets", "evidence", "timeline", "holdings", "incidents", "environment", "excerpts",
+        "facts", "collect", "inputs",
+    ]  # fmt: skip
+
+
+def test_sizes_are_binary_only(pages: dict[str, Page]) -> None:
+    for name in ORDINARY:
+        assert not re.search(r"\d\s*[KMGT]B\b", pages[name].text)
+
+
+def test_without_evidence_there_are_no_empty_sections() -> None:
+    bare = replace(kv_too_small(), findings=(), budgets=(), incidents=(), missing=(), inputs=(), excerpts=())
+    page = Page(render(replace(bare, facts=type(bare.facts)(bare.facts.specs)), "html"))
+    assert "No change is known to help." in page.first_screen
+    assert not {"timeline", "holdings", "incidents", "excerpts", "facts", "collect"} & set(page.values("id"))
+
+
+def test_hostile_fixture_is_hostile() -> None:
+    assert hostile().findings[0].title != fragmentation().findings[0].title
