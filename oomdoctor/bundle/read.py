@@ -1,4 +1,4 @@
-"""Reads an incident bundle back, up to its last whole record. The bundle may come from anywhere: nothing in it is trusted."""
+"""Reads an incident bundle back, up to its last whole record. It may come from anywhere: nothing in it is trusted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_PROCESSES = 4096
 MAX_SNAPSHOTS = 256
 
 LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
-"""The logs of a bundle. `stdout.log.tail-1`, `-2` … follow `stdout.log` where the run was cut off before they were joined."""
+"""The logs of a bundle. `stdout.log.tail-1` … follow `stdout.log` where the run was cut off before they were joined."""
 
 _SCHEMA_FAMILY = SCHEMA.rpartition("/")[0] + "/"
 _PROBE_FILE = re.compile(r"(\d{1,10})\.records")

@@ -1,6 +1,6 @@
-"""Framed records: one line each, with a checksum, so that a file cut off at any byte still reads up to that byte.
+r"""Framed records: one line each, with a checksum, so that a file cut off at any byte still reads up to that byte.
 
-A record is `<crc32 of the JSON text, 8 hex digits> <JSON object>\\n`. It is appended by one write to a file opened for
+A record is `<crc32 of the JSON text, 8 hex digits> <JSON object>\n`. It is appended by one write to a file opened for
 appending, so a killed writer leaves at most one broken line, and several writers do not mix their lines.
 """
 

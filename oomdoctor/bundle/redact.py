@@ -2,7 +2,8 @@
 
 Secrets are known by their shape (`hf_…`, `AKIA…`, a JWT, a private key), by the name they are given under
 (`--api-key …`, `PASSWORD=…`, `"client_secret": "…"`, `Authorization: …`) or by their place in a URL
-(`https://user:secret@host`). Every pattern has bounded repeats or starts only at a boundary: the time is linear in the text.
+(`https://user:secret@host`). Every pattern has bounded repeats or starts only at
+a boundary: the time is linear in the text.
 A name such as `max_tokens` or `eos_token` is no secret; a memory log is full of them.
 """
 
@@ -15,15 +16,16 @@ MASK = "<masked>"
 _MASK = MASK.encode()
 _WORD_BEFORE = re.compile(rb"[a-z0-9_.-]{0,40}\Z")
 
-# Searched in the lower-cased bytes. Each begins with plain letters, which the engine skips to quickly; what stands before
-# the word (`hf_` token, not `eos_` token) is looked at only where the rest fits.
+# Searched in the lower-cased bytes. Each begins with plain letters, which the engine skips to quickly; what stands
+# before the word (`hf_` token, not `eos_` token) is looked at only where the rest fits.
 _NAMED = re.compile(
     rb"(?:password|passwd|passphrase|pwd|secret|key|token|credential)(?P<tail>[a-z0-9_-]{0,20})[\"']?"
     rb"(?P<joint>[ \t]{0,3}[=:][ \t]{0,3}|[ \t]{1,3})[\"']?(?P<value>[^\s\"',;&<>]{4})"
 )
 _VALUE = re.compile(rb"[^\s\"',;&<>]*")
 _AUTHORIZATION = re.compile(
-    rb"authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?(?:(?:bearer|basic|token|digest)[ \t]{1,3})?(?P<value>[^\s\"',<]{4,4096})"
+    rb"authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?"
+    rb"(?:(?:bearer|basic|token|digest)[ \t]{1,3})?(?P<value>[^\s\"',<]{4,4096})"
 )
 _BEARER = re.compile(rb"bearer[ \t]{1,3}(?P<value>[a-z0-9._~+/=-]{16,4096})")
 _NAME_HINTS = (b"passw", b"passphrase", b"pwd", b"secret", b"key", b"token", b"credential")
@@ -120,6 +122,11 @@ class StreamMasker:
         self._rest = b""
         self._inside_key = False
 
+    @property
+    def holds_line(self) -> bool:
+        """Whether an unfinished line is held back."""
+        return bool(self._rest)
+
     def feed(self, data: bytes) -> bytes:
         """The masked form of all the lines that are now whole (a carriage return ends one too: progress bars)."""
         data = self._rest + data
@@ -202,7 +209,7 @@ def _named_values(lower: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _names_secret(match: re.Match[bytes]) -> bool:
-    """Whether the whole word around a match of `_NAMED` is the name of a secret, and one that is followed by its value."""
+    """Whether the word around a match of `_NAMED` is the name of a secret, and one that is followed by its value."""
     before = _WORD_BEFORE.search(match.string, max(0, match.start() - 40), match.start())
     prefix = before[0] if before else b""
     if not match["joint"].strip() and not prefix.startswith(b"-") and not match[0].startswith(b"-"):

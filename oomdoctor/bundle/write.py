@@ -1,4 +1,4 @@
-"""Writes an incident bundle while the command runs. Nothing here may harm the run: what fails is remembered, never raised."""
+"""Writes an incident bundle while the command runs. What fails is remembered, never raised: the run goes on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from .records import RecordWriter
 SCHEMA = "oomdoctor.bundle/1"
 
 
+def holds_incident(directory: Path) -> bool:
+    """Whether a run has written into this folder; false also when it cannot be looked into."""
+    return any(os.path.lexists(directory / name) for name in ("manifest.json", "supervisor.records"))
+
+
 class BundleWriter:
-    """The supervisor's pen. Its methods may be called from any thread; after construction none of them raises OSError."""
+    """The supervisor's pen. Its methods may be called from any thread; only the construction raises."""
 
     def __init__(self, directory: Path) -> None:
         """Create `directory` (0700) and open its records.
@@ -29,7 +34,7 @@ class BundleWriter:
         self._failures: list[str] = []
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if (directory / "manifest.json").exists() or (directory / "supervisor.records").exists():
+            if holds_incident(directory):
                 raise BundleError(f"{directory} already holds an incident; name another folder with --output")
             for part in ("probe", "snapshots"):
                 (directory / part).mkdir(mode=0o700, exist_ok=True)
@@ -77,6 +82,16 @@ class BundleWriter:
     def close(self) -> None:
         """Close the records; call once, after the last append."""
         self._records.close()
+
+    def discard(self) -> None:
+        """Remove what was written, for a command that never started; a folder with other things in it stays."""
+        self.close()
+        with contextlib.suppress(OSError):
+            for file in self.directory.iterdir():
+                if file.name == "manifest.json" or file.suffix in (".records", ".log"):
+                    file.unlink()
+            for folder in (self.directory / "probe", self.directory / "snapshots", self.directory):
+                folder.rmdir()
 
     def _remember(self, name: str, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or str(error)

@@ -34,7 +34,7 @@ class MemoryCgroup:
     """Where the hierarchy is mounted; ancestors are looked at up to here."""
 
     def limit(self) -> tuple[int | None, MemoryCgroup | None]:
-        """The effective limit in bytes (the smallest over the ancestors) and the group that sets it; (None, None): no limit."""
+        """The effective limit in bytes (smallest over the ancestors) and the group that sets it; None: no limit."""
         smallest: int | None = None
         setter: MemoryCgroup | None = None
         name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"

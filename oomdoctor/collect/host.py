@@ -38,7 +38,7 @@ class Tree:
 
 @dataclass
 class TreeReader:
-    """Reads the tree below one process again and again, remembering only whether counting shared pages is affordable."""
+    """Reads the tree below one process again and again; remembers only whether counting shared pages is affordable."""
 
     root: int
     shared_once: bool = True

@@ -1,4 +1,4 @@
-"""Threads that look again and again until told to stop, and hand on what they saw. They keep no history: memory stays flat."""
+"""Threads that look again and again until told to stop. They keep no history: memory stays flat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRST_PAUSE_SECONDS = 0.05
 """A small job dies quickly: the first looks follow each other closely, each pause twice the one before."""
 
 MOST_OF_A_CORE = 0.1
-"""A look that is slow (thousands of processes) makes the pauses longer, so that watching stays below this share of a core."""
+"""A slow look (thousands of processes) makes the pauses longer, so that watching stays below this share of a core."""
 
 
 class Sampler:
@@ -55,8 +55,8 @@ class Sampler:
 class Thinner:
     """Decides which samples are worth keeping, so that a run of weeks leaves megabytes, not gigabytes.
 
-    In the first ten minutes all are. Later one is kept when a value has moved by a hundredth of the whole since the last
-    one kept, or when a thousandth of the run's time has passed.
+    In the first ten minutes all are. Later one is kept when a value has moved by a hundredth of the whole since the
+    last one kept, or when a thousandth of the run's time has passed.
     """
 
     EARLY_SECONDS = 600.0

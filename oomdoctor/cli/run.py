@@ -1,0 +1,141 @@
+"""`oomdoctor run`: run a command under watch, and end as it did."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from ..run.child import CannotStart, end_like
+from ..run.session import RunOptions, RunOutcome, run_command
+
+_REPORTS = {"report.html": "html", "report.json": "json", "report.md": "markdown"}
+_SIZE = re.compile(r"(\d{1,12})\s*([kmg]?)i?b?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
+    """The number of bytes that `4M` or `512KiB` says."""
+    size = _SIZE.fullmatch(text.strip())
+    if size is None:
+        raise click.BadParameter(f"{text!r} is not a size; write 512K, 4M or 1G")
+    return int(size[1]) * _UNITS[size[2].lower()]
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False, "max_content_width": 80}
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The incident folder itself. Default: reports/<time>-<name>.",
+)
+@click.option("--name", help="Names the incident folder. Default: after the command.")
+@click.option(
+    "--report",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="auto: after a crash or an out-of-memory event.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.01, max=3600),
+    default=0.5,
+    show_default=True,
+    help="Seconds between samples.",
+)
+@click.option("--no-probe", is_flag=True, help="Watch from outside only; add nothing to the command's environment.")
+@click.option(
+    "--keep-output",
+    callback=_bytes,
+    default="5M",
+    show_default=True,
+    metavar="SIZE",
+    help="How much is kept of each stream of the command's output, the beginning and the end.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+def run(
+    command: tuple[str, ...],
+    output: Path | None,
+    name: str | None,
+    report: str,
+    interval: float,
+    no_probe: bool,
+    keep_output: int,
+) -> None:
+    """Run COMMAND under watch, and report if it dies of memory.
+
+    It behaves as if it were run alone: the same input, output, terminal, signals and end. What oomdoctor has to say
+    goes to standard error when the command has ended.
+
+    Exit status: as the command's; death by the same signal; 127 when it is not found, 126 when it cannot be started; 2
+    wrong usage.
+    """
+    if not command:
+        raise click.UsageError("Which command? oomdoctor run -- python train.py")
+    options = RunOptions(
+        output=output,
+        name=name,
+        interval_seconds=interval,
+        probe=not no_probe,
+        keep_output_bytes=keep_output,
+    )
+    try:
+        outcome = run_command(command, options)
+    except CannotStart as error:
+        _say(str(error))
+        sys.exit(error.status)
+    try:
+        _conclude(outcome, report)
+    except KeyboardInterrupt:
+        _say("interrupted before the report was made")
+    end_like(outcome.status, outcome.signal)
+
+
+def _conclude(outcome: RunOutcome, report: str) -> None:
+    """Make the report if one is wanted, and say where things are; nothing here changes how the run ends."""
+    for what, why, _ in outcome.unseen:
+        if what.startswith(("the incident folder", "part of the evidence")):
+            _say(f"{what}: {why}")
+    if outcome.bundle is None:
+        _say("no folder for the evidence could be written; the command ran without being recorded")
+        return
+    if report == "never" or (report == "auto" and not outcome.deserves_report):
+        _say(f"evidence in {_shown(outcome.bundle)}")
+        return
+    try:
+        summary = _make_reports(outcome.bundle)
+    except Exception as error:
+        _say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
+        _say(f"to make it later: oomdoctor analyze {_shown(outcome.bundle)}")
+        return
+    _say(summary)
+    _say(f"report: {_shown(outcome.bundle / 'report.html')}")
+
+
+def _make_reports(bundle: Path) -> str:
+    """Write the three reports into the bundle and give the summary's words."""
+    from ..diagnose import diagnose
+    from ..report import render
+
+    diagnosis = diagnose([bundle])
+    for name, form in _REPORTS.items():
+        (bundle / name).write_text(render(diagnosis, form), encoding="utf-8")
+    return diagnosis.summary
+
+
+def _shown(path: Path) -> str:
+    """The path from here, where that is shorter."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def _say(sentence: str) -> None:
+    with contextlib.suppress(OSError):  # perhaps nobody listens to standard error any more
+        click.echo(f"oomdoctor: {sentence}", err=True)

@@ -1,0 +1,338 @@
+"""An incident bundle → the record of its run. It is untrusted: a field of the wrong type is dropped, not believed."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..bundle.read import StoredBundle, is_bundle, read_bundle
+from ..bundle.records import Record, Records
+from ..bundle.redact import mask_text
+from ..model.devices import DeviceProcess, DeviceReading
+from ..model.run import (
+    AllocatorState,
+    DeviceOomRecord,
+    ExceptionRecord,
+    HostLimits,
+    HostSample,
+    LargeObject,
+    OomCounters,
+    ProcessRecord,
+    RunRecord,
+    StackFrame,
+)
+from ..model.source import Source
+
+__all__ = ["StoredRun", "is_bundle", "read_run"]
+
+Noun = TypeVar("Noun")
+
+MAX_TEXT = 16_000
+MAX_ITEMS = 10_000
+_LARGEST = 1 << 62
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run, and the files beside it that other readers read."""
+
+    run: RunRecord
+    logs: tuple[Path, ...]
+    """What the command and the kernel printed, in reading order."""
+    snapshots: tuple[Path, ...]
+    problems: tuple[str, ...]
+    """What of the bundle could not be read, a sentence each."""
+
+
+def read_run(path: Path, shown: str = "") -> StoredRun:
+    """Read the bundle in the folder `path`; `shown` goes before the names of its files wherever a source is given.
+
+    Raises BundleError when the folder is no bundle that this version reads.
+    """
+    bundle = read_bundle(path)
+    manifest = bundle.manifest
+    processes = _Processes(bundle, shown)
+    end = next(iter(bundle.supervisor.of_kind("exit")), None)
+    started = _number(manifest.get("started"))
+    run = RunRecord(
+        path=shown.rstrip("/") or path.name,
+        command=_texts(manifest.get("command")),
+        working_directory=_text(manifest.get("working_directory")),
+        started_seconds=started if started is not None else _first_time(bundle),
+        ended_seconds=_number(end.data.get("ended")) if end else None,
+        exit_status=_size(end.data.get("status")) if end else None,
+        signal=_size(end.data.get("signal")) if end else None,
+        limits=_last(bundle.supervisor, "limits", _limits, HostLimits()),
+        counters=_last(bundle.supervisor, "counters", lambda data: _build(OomCounters, data), OomCounters()),
+        sample_interval_seconds=_number(manifest.get("sample_interval_seconds")),
+        samples=_samples(bundle.supervisor),
+        device_readings=_device_readings(bundle.supervisor, f"{shown}supervisor.records"),
+        processes=processes.processes(),
+        exceptions=processes.exceptions(),
+        device_ooms=processes.device_ooms(),
+        allocator_states=processes.allocator_states(),
+        versions=_versions(bundle, processes),
+        host=_words(manifest.get("host")),
+        variables=_words(manifest.get("variables")),
+        unseen=_unseen(bundle.supervisor),
+        complete=bundle.complete,
+    )
+    return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
+
+
+class _Processes:
+    """The probe's records of all processes, in the order of their time."""
+
+    def __init__(self, bundle: StoredBundle, shown: str) -> None:
+        self._records = sorted(
+            ((pid, record) for pid, records in bundle.probes.items() for record in records.records),
+            key=lambda item: _number(item[1].data.get("time")) or 0.0,
+        )
+        self._shown = shown
+        self._ranks = {pid: _size(record.data.get("rank")) for pid, record in self._of_kind("process")}
+
+    def _of_kind(self, kind: str) -> Iterable[tuple[int, Record]]:
+        return ((pid, record) for pid, record in self._records if record.kind == kind)
+
+    def _source(self, pid: int, record: Record) -> Source:
+        return Source(path=f"{self._shown}probe/{pid}.records", line=record.line, record=record.kind)
+
+    def _rank(self, pid: int, record: Record) -> int | None:
+        rank = _size(record.data.get("rank"))
+        return self._ranks.get(pid) if rank is None else rank
+
+    def processes(self) -> tuple[ProcessRecord, ...]:
+        torch = {pid: _text(record.data.get("version")) for pid, record in self._of_kind("torch")}
+        ends = {pid: record.data.get("clean") for pid, record in self._of_kind("end")}
+        latest: dict[int, ProcessRecord] = {}
+        for pid, record in self._of_kind("process"):
+            data = record.data
+            clean = ends.get(pid)
+            latest[pid] = ProcessRecord(
+                pid=pid,
+                parent_pid=_size(data.get("ppid")),
+                command=_texts(data.get("argv")),
+                started_seconds=_number(data.get("time")) or 0.0,
+                python_version=_text(data.get("python")),
+                torch_version=torch.get(pid),
+                rank=self._ranks.get(pid),
+                ended_cleanly=clean if isinstance(clean, bool) else None,
+            )
+        return tuple(latest.values())
+
+    def versions(self) -> dict[str, str]:
+        """What the processes say of themselves; where they differ, the last word."""
+        found: dict[str, str] = {}
+        for kind, field, name in (("process", "python", "python"), ("torch", "version", "torch")):
+            for _, record in self._of_kind(kind):
+                version = _text(record.data.get(field))
+                if version:
+                    found[name] = version
+        for kind in ("torch", "versions"):
+            for _, record in self._of_kind(kind):
+                found.update(_words(record.data.get("versions")))
+        return found
+
+    def exceptions(self) -> tuple[ExceptionRecord, ...]:
+        found = []
+        for pid, record in self._of_kind("exception"):
+            data = record.data
+            name = _text(data.get("exception_type"))
+            if name is None:
+                continue
+            found.append(
+                ExceptionRecord(
+                    source=self._source(pid, record),
+                    time_seconds=_number(data.get("time")) or 0.0,
+                    pid=pid,
+                    exception_type=name,
+                    message=mask_text(_text(data.get("message")) or ""),
+                    frames=_frames(data.get("frames")),
+                    is_memory_error=data.get("is_memory_error") is True,
+                    fatal=data.get("fatal") is not False,
+                    thread=_text(data.get("thread")),
+                    rank=self._rank(pid, record),
+                    large_objects=_built(LargeObject, data.get("large_objects")),
+                )
+            )
+        return tuple(found)
+
+    def device_ooms(self) -> tuple[DeviceOomRecord, ...]:
+        found = []
+        for pid, record in self._of_kind("device-oom"):
+            data = record.data
+            device, requested = _size(data.get("device")), _size(data.get("requested_bytes"))
+            if device is None or requested is None:
+                continue
+            count = _size(data.get("count"))
+            found.append(
+                DeviceOomRecord(
+                    source=self._source(pid, record),
+                    time_seconds=_number(data.get("time")) or 0.0,
+                    pid=pid,
+                    device=device,
+                    requested_bytes=requested,
+                    device_total_bytes=_size(data.get("device_total_bytes")),
+                    device_free_bytes=_size(data.get("device_free_bytes")),
+                    state=_state(data.get("state"), data),
+                    frames=_frames(data.get("frames")),
+                    snapshot_path=_inside(data.get("snapshot_path")),
+                    rank=self._rank(pid, record),
+                    count=count if count else 1,
+                )
+            )
+        return tuple(found)
+
+    def allocator_states(self) -> tuple[AllocatorState, ...]:
+        states = (_state(record.data, record.data) for _, record in self._of_kind("allocator"))
+        return tuple(state for state in states if state is not None)
+
+
+def _samples(records: Records) -> tuple[HostSample, ...]:
+    samples = (_build(HostSample, _timed(record.data)) for record in records.of_kind("sample"))
+    return tuple(sample for sample in samples if sample is not None)
+
+
+def _device_readings(records: Records, path: str) -> tuple[DeviceReading, ...]:
+    readings = []
+    for record in records.of_kind("device"):
+        data = record.data
+        processes = _built(DeviceProcess, data.get("processes")) if isinstance(data.get("processes"), list) else None
+        extra = {"source": Source(path=path, line=record.line, record="device"), "processes": processes}
+        reading = _build(DeviceReading, _timed(data), extra)
+        if reading is not None:
+            readings.append(reading)
+    return tuple(readings)
+
+
+def _limits(data: Mapping[str, Any]) -> HostLimits | None:
+    return _build(HostLimits, data, {"unlimited": _texts(data.get("unlimited"))})
+
+
+def _state(data: object, around: Mapping[str, Any]) -> AllocatorState | None:
+    """An allocator's state; what it lacks (`time`, `device`) is taken from the record around it."""
+    if not isinstance(data, Mapping):
+        return None
+    merged = {"time_seconds": around.get("time"), "device": around.get("device"), **data}
+    return _build(AllocatorState, merged)
+
+
+def _versions(bundle: StoredBundle, processes: _Processes) -> dict[str, str]:
+    versions: dict[str, str] = {}
+    for record in bundle.supervisor.of_kind("versions"):
+        versions.update(_words(record.data.get("versions")))
+    return {**versions, **processes.versions()}
+
+
+def _unseen(records: Records) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for record in list(records.of_kind("unseen"))[:MAX_ITEMS]:
+        what, why, how = (_text(record.data.get(name)) for name in ("what", "why", "how"))
+        if what is not None:
+            found.append((what, why or "", how or ""))
+    return tuple(found)
+
+
+def _problems(bundle: StoredBundle) -> tuple[str, ...]:
+    problems = list(bundle.refused)
+    if not bundle.complete:
+        problems.append("oomdoctor was ended before the command, or the command still runs: its exit is not recorded")
+    if bundle.damaged:
+        problems.append(f"{bundle.damaged} damaged records were left out")
+    return tuple(problems)
+
+
+def _first_time(bundle: StoredBundle) -> float:
+    return next((time for record in bundle.supervisor.records if (time := _number(record.data.get("time")))), 0.0)
+
+
+def _last(records: Records, kind: str, make: Callable[[Mapping[str, Any]], Noun | None], otherwise: Noun) -> Noun:
+    """The noun of the last record of this kind."""
+    made = otherwise
+    for record in records.of_kind(kind):
+        made = make(record.data) or made
+    return made
+
+
+def _frames(value: object) -> tuple[StackFrame, ...]:
+    return _built(StackFrame, value)
+
+
+def _timed(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"time_seconds": data.get("time"), **data}
+
+
+def _inside(value: object) -> str | None:
+    """A path below the bundle, as the probe gives it; None for one that would lead anywhere else."""
+    text = _text(value)
+    if not text or text.startswith("/") or ".." in Path(text).parts:
+        return None
+    return text
+
+
+def _built(noun: type[Noun], value: object) -> tuple[Noun, ...]:
+    items = value[:MAX_ITEMS] if isinstance(value, list) else []
+    made = (_build(noun, item) for item in items if isinstance(item, Mapping))
+    return tuple(one for one in made if one is not None)
+
+
+def _build(noun: type[Noun], data: Mapping[str, Any], extra: Mapping[str, object] | None = None) -> Noun | None:
+    """A dataclass from the fields of a record; a wrong type drops the field, or the whole where the field is required.
+
+    `extra` gives the fields that are not plain.
+    """
+    values: dict[str, object] = dict(extra or {})
+    for one in fields(noun):  # type: ignore[arg-type]
+        if one.name not in values and one.name in data:
+            value = _READERS[str(one.type)](data[one.name])
+            if value is not None:
+                values[one.name] = value
+    try:
+        return noun(**values)
+    except TypeError:
+        return None
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST else None
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) > _LARGEST:
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def _flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _text(value: object) -> str | None:
+    return _CONTROL.sub("�", value[:MAX_TEXT]) if isinstance(value, str) else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    items = value[:MAX_ITEMS] if isinstance(value, list) else []
+    return tuple(text for item in items if (text := _text(item)) is not None)
+
+
+def _words(value: object) -> dict[str, str]:
+    """A mapping of names to words."""
+    if not isinstance(value, Mapping):
+        return {}
+    pairs = ((_text(name), _text(word)) for name, word in list(value.items())[:MAX_ITEMS])
+    return {name: word for name, word in pairs if name is not None and word is not None}
+
+
+_READERS: Mapping[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("int", "int | None"), _size),
+    **dict.fromkeys(("float", "float | None"), _number),
+    **dict.fromkeys(("bool", "bool | None"), _flag),
+    **dict.fromkeys(("str", "str | None"), _text),
+}

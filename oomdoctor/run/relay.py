@@ -1,0 +1,270 @@
+"""A small process beside the supervisor that passes the command's output on and keeps a copy.
+
+It is a process of its own so that the command is not harmed by the end of the supervisor: output flows on if that is
+killed, and a grandchild that goes on printing after the command's end still finds a reader instead of SIGPIPE.
+
+It serves as a witness too. It blocks the signals that the supervisor forwards and lets them lie, so a signal sent to
+the whole process group (which the command has then received itself) can be told from one to the supervisor alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from .capture import StreamCapture
+from .terminal import Stream
+
+_CHUNK = 64 << 10
+_PIPE_CHUNK = 4096
+"""What a pipe that polls writable takes without blocking."""
+_FLUSH_SECONDS = 0.2
+_DRAIN_SECONDS = 1.0
+_CLEAR, _ENDED, _DONE = b"c", b"e", b"\n"
+
+
+class Relay:
+    """The supervisor's handle on the relay process."""
+
+    def __init__(
+        self, streams: Sequence[Stream], make_capture: Callable[[str], StreamCapture | None], blocked: Collection[int]
+    ) -> None:
+        """Start the relay; call before any thread is started, with the signals in `blocked` already blocked.
+
+        `make_capture` is called in the relay with the name of each log. Raises OSError when there can be no process.
+        """
+        self._control, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                self._control.close()
+                _become_relay(theirs, streams, make_capture, blocked)
+                status = 0
+            finally:
+                os._exit(status)
+        theirs.close()
+        for stream in streams:
+            if not stream.is_terminal:  # a terminal's size is set through it
+                os.close(stream.source)
+
+    def saw(self, number: int) -> bool:
+        """Whether the relay was sent this signal as well, since the last `forget`."""
+        try:
+            with open(f"/proc/{self.pid}/status", "rb") as stream:
+                lines = stream.read().splitlines()
+        except OSError:
+            return False
+        pending = (int(line.split()[1], 16) for line in lines if line.startswith((b"ShdPnd:", b"SigPnd:")))
+        return any(mask >> (number - 1) & 1 for mask in pending)
+
+    def forget(self) -> None:
+        """Have the relay drop the signals that lie with it, before the next one is looked at."""
+        self._ask(_CLEAR, patience=0.2)
+
+    def finish(self) -> tuple[str, ...]:
+        """After the command's end: wait, briefly, until its output is passed on and kept; what could not, in words."""
+        answer = self._ask(_ENDED, patience=_DRAIN_SECONDS * 2)
+        self._control.close()
+        try:
+            failures = json.loads(answer)
+        except ValueError:
+            return ("the end of the output: the relay did not answer",)
+        return tuple(str(failure) for failure in failures)
+
+    def _ask(self, question: bytes, patience: float) -> bytes:
+        answer = b""
+        with contextlib.suppress(OSError):
+            self._control.settimeout(patience)
+            self._control.sendall(question)
+            while not answer.endswith(_DONE):
+                data = self._control.recv(4096)
+                if not data:
+                    break
+                answer += data
+        return answer[:-1]
+
+
+class _Route:
+    """One stream on its way: what was read and not yet passed on is held, and nothing more is read meanwhile."""
+
+    def __init__(self, stream: Stream, capture: StreamCapture | None) -> None:
+        self.source: int | None = stream.source
+        self.destination = stream.destination
+        self.capture = capture
+        self.held = b""
+        self.flush_at: float | None = None
+        self._is_idle = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.source is None and not self.held
+
+    def read(self) -> None:
+        """Take what the command wrote, if anything."""
+        if self.source is None:
+            return
+        try:
+            data = os.read(self.source, _CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:  # EIO: a terminal that nobody holds open any more
+            data = b""
+        if not data:
+            self._close_source()
+            return
+        self.held = data
+        if self.capture is not None:
+            try:
+                self.capture.put(data)
+            except Exception:
+                self.capture = None  # the copy must never cost the command its output
+            self._is_idle = False
+            self.flush_at = self.flush_at or time.monotonic() + _FLUSH_SECONDS
+
+    def write(self) -> None:
+        """Pass on a part of what is held."""
+        try:
+            self.held = self.held[os.write(self.destination, self.held[:_PIPE_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.held = b""
+            if error.errno in (errno.EPIPE, errno.EIO, errno.ECONNRESET):
+                self._close_source()  # nobody reads any more: the command learns it at its next write, as it would have
+
+    def flush_if_due(self, now: float) -> None:
+        """Write the copy to disk, some times a second; an unfinished line once nothing has come for a while."""
+        if self.capture is None or self.flush_at is None or now < self.flush_at:
+            return
+        self.capture.flush(whole=self._is_idle)
+        self.flush_at = now + _FLUSH_SECONDS if self.capture.holds_line else None
+        self._is_idle = True
+
+    def _close_source(self) -> None:
+        if self.source is not None:
+            os.close(self.source)
+            self.source = None
+        if not self.held:
+            self.leave_destination()
+
+    def leave_destination(self) -> None:
+        """Let go of the wrapper's stream: its reader sees the end when the command closes it, not the relay."""
+        with contextlib.suppress(OSError):
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, self.destination, inheritable=False)
+            os.close(null)
+
+
+def _become_relay(
+    control: socket.socket,
+    streams: Sequence[Stream],
+    make_capture: Callable[[str], StreamCapture | None],
+    blocked: Collection[int],
+) -> None:
+    keep = {control.fileno(), 1, 2, *(stream.source for stream in streams)}
+    for number in (int(name) for name in os.listdir("/proc/self/fd")):
+        if number not in keep:
+            with contextlib.suppress(OSError):
+                os.close(number)
+    os.open(os.devnull, os.O_RDWR)  # becomes 0: stdin is the command's alone
+    destinations = {stream.destination for stream in streams}
+    for number in {1, 2} - destinations:
+        os.dup2(0, number)
+    _Loop(control, [_Route(stream, make_capture(stream.log_name)) for stream in streams], blocked).run()
+
+
+class _Loop:
+    """Waits for output, room to pass it on, and the supervisor's words."""
+
+    def __init__(self, control: socket.socket, routes: list[_Route], blocked: Collection[int]) -> None:
+        self._control: socket.socket | None = control
+        self._routes = routes
+        self._blocked = blocked
+        self._drain_until: float | None = None
+
+    def run(self) -> None:
+        while self._control is not None or not all(route.is_over for route in self._routes):
+            self._step()
+            if self._drain_until is not None and (self._is_drained() or time.monotonic() > self._drain_until):
+                self._finish_captures()
+        self._finish_captures()
+
+    def _step(self) -> None:
+        poll = select.poll()
+        if self._control is not None:
+            poll.register(self._control, select.POLLIN)
+        for route in self._routes:
+            if route.held:
+                poll.register(route.destination, select.POLLOUT)
+            elif route.source is not None:
+                poll.register(route.source, select.POLLIN)
+        ready = {number for number, _ in poll.poll(self._timeout_ms())}
+        if self._control is not None and self._control.fileno() in ready:
+            self._listen(self._control)
+        for route in self._routes:
+            if route.held:
+                if route.destination in ready:
+                    route.write()
+                    if route.is_over:
+                        route.leave_destination()
+            elif route.source in ready:
+                route.read()
+        now = time.monotonic()
+        for route in self._routes:
+            route.flush_if_due(now)
+
+    def _timeout_ms(self) -> float | None:
+        if self._drain_until is not None:
+            return 0 if not any(route.held for route in self._routes) else 50
+        due = min((route.flush_at for route in self._routes if route.flush_at is not None), default=None)
+        return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
+
+    def _listen(self, control: socket.socket) -> None:
+        try:
+            words = control.recv(64)
+        except OSError:
+            words = b""
+        if not words:  # the supervisor is gone: pass on and keep what comes until its end
+            control.close()
+            self._control = None
+        if _CLEAR in words:
+            while signal.sigtimedwait(self._blocked, 0) is not None:
+                pass
+            self._answer(b"")
+        if _ENDED in words:
+            self._drain_until = time.monotonic() + _DRAIN_SECONDS
+
+    def _is_drained(self) -> bool:
+        """Nothing held, and one more look at each source finds nothing: what the command wrote has been passed on."""
+        for route in self._routes:
+            if not route.held:
+                route.read()
+        return not any(route.held for route in self._routes)
+
+    def _finish_captures(self) -> None:
+        failures = []
+        for route in self._routes:
+            if route.capture is not None:
+                route.capture.finish()
+                if route.capture.failure is not None:
+                    failures.append(route.capture.failure)
+                route.capture = None
+        if self._drain_until is not None:
+            self._drain_until = None
+            self._answer(json.dumps(failures).encode())
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+
+    def _answer(self, words: bytes) -> None:
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                self._control.sendall(words + _DONE)

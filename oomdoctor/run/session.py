@@ -1,0 +1,249 @@
+"""One watched run from start to end: joins child, relay, watch and bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import __version__
+from ..bundle.redact import mask_command, mask_environment
+from ..bundle.write import BundleWriter, holds_incident
+from ..collect.host import describe_host
+from ..errors import BundleError
+from .capture import HEAD_BYTES, TAIL_BYTES, StreamCapture
+from .child import FORWARDED, CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
+from .relay import Relay
+from .signs import out_of_memory_seen
+from .terminal import Stream, occupy_closed_numbers, open_streams
+from .watch import Watch
+
+PROBE_SITE = Path(__file__).resolve().parent.parent / "probe" / "site"
+
+_STOPPING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
+"""Signals by which people and schedulers end a command that works."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a run is watched."""
+
+    output: Path | None = None
+    """The incident folder; None: `reports/<time>-<name>`."""
+    name: str | None = None
+    """Names the incident folder; None: after the command."""
+    interval_seconds: float = 0.5
+    probe: bool = True
+    keep_output_bytes: int = HEAD_BYTES + TAIL_BYTES
+    """Kept of each stream: a fifth from its beginning, the rest from its end."""
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What became of the command, and where the evidence is."""
+
+    bundle: Path | None
+    """None: no folder could be written anywhere."""
+    status: int | None
+    signal: int | None
+    """The signal that killed the command; None when it ended with `status`."""
+    out_of_memory_seen: bool | None
+    """None: it was killed, and nothing says why."""
+    stopped_from_outside: bool = False
+    """It ended on a signal that was sent to it through the wrapper, such as ^C."""
+    unseen: tuple[tuple[str, str, str], ...] = ()
+    """(what, why, how to get it)."""
+
+    @property
+    def deserves_report(self) -> bool:
+        """Whether it ended badly or met an out-of-memory event."""
+        if self.out_of_memory_seen is not False:
+            return True
+        return self.status != 0 and not self.stopped_from_outside
+
+
+def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
+    """Run `command` under watch until it ends; to be called from the main thread of a process made for it.
+
+    It lets go of this process's stdin and stdout, which are the command's; stderr stays. Trouble with watching is told
+    in the outcome and never ends the run. Raises CannotStart when there is no such command.
+    """
+    occupy_closed_numbers()
+    unseen: list[tuple[str, str, str]] = []
+    writer = _open_bundle(command, options, unseen)
+    watch = None
+    if writer is not None:
+        _write_manifest(writer, command, options)
+        watch = Watch(writer, options.interval_seconds)
+    mask = block_signals()
+    try:
+        streams = _open_streams(unseen)
+        relay = _start_relay(streams, writer, options, unseen)
+        if relay is None:
+            streams = ()
+        try:
+            child = Child.start(command, _environment(writer, options, unseen), streams, mask)
+        except CannotStart:
+            _close_child_ends(streams)
+            if relay is not None:
+                relay.finish()
+            if writer is not None:
+                writer.discard()
+            raise
+        _close_child_ends(streams)
+        let_go_of_inherited()
+        if watch is not None:
+            watch.start(child.pid)
+        end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
+        ended = time.time()
+        if relay is not None:
+            unseen += ((what, "could not be kept", "more space in the incident folder") for what in relay.finish())
+        seen: bool | None = False
+        if writer is not None and watch is not None:
+            counters = watch.finish(crashed=end.status != 0)
+            unseen += watch.unseen
+            unseen += ((f"part of the evidence ({failure})", "could not be written", "") for failure in writer.failures)
+            for what, why, how in unseen:
+                writer.append("unseen", {"what": what, "why": why, "how": how})
+            writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended})
+            writer.close()
+            seen = out_of_memory_seen(writer.directory, counters, end.status, end.signal)
+    finally:
+        while signal.sigtimedwait(FORWARDED, 0) is not None:
+            pass  # what came at the moment of the end was for the command
+        restore_signals(mask)
+    return RunOutcome(
+        bundle=None if writer is None else writer.directory,
+        status=end.status,
+        signal=end.signal,
+        out_of_memory_seen=seen,
+        stopped_from_outside=bool(child.received & _STOPPING),
+        unseen=tuple(unseen),
+    )
+
+
+class _NoWitness:
+    """Where no relay could be started: every signal is taken to be for the wrapper alone."""
+
+    def saw(self, number: int) -> bool:
+        return False
+
+    def forget(self) -> None:
+        return None
+
+
+def _open_bundle(
+    command: Sequence[str], options: RunOptions, unseen: list[tuple[str, str, str]]
+) -> BundleWriter | None:
+    name = _plain(options.name or _name_of(command))
+    wanted = options.output or Path("reports") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    elsewhere = Path(tempfile.gettempdir()) / f"oomdoctor-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{name}"
+    for directory in (wanted, elsewhere):
+        try:
+            # absolute, for the command may change its directory, and so may its children
+            return BundleWriter(_free(Path(os.path.abspath(directory))))
+        except BundleError as error:
+            unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
+    return None
+
+
+def _free(directory: Path) -> Path:
+    """The folder, or the first of `<folder>-2`, `-3` … that holds no earlier incident: none is ever overwritten."""
+    candidate, number = directory, 1
+    while holds_incident(candidate):
+        number += 1
+        candidate = directory.with_name(f"{directory.name}-{number}")
+    return candidate
+
+
+def _name_of(command: Sequence[str]) -> str:
+    """The script or program, without folder and suffix: `train` for `python -u jobs/train.py --lr 1`."""
+    words = [os.path.basename(word) for word in command]
+    script = next((word for word in words[1:] if word.endswith((".py", ".sh"))), words[0])
+    return script.rpartition(".")[0] if script.endswith((".py", ".sh")) else script
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "run"
+
+
+def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOptions) -> None:
+    directory = None
+    with contextlib.suppress(OSError):
+        directory = os.getcwd()
+    writer.write_manifest(
+        {
+            "oomdoctor": __version__,
+            "command": mask_command(command),
+            "working_directory": directory,
+            "started": time.time(),
+            "sample_interval_seconds": options.interval_seconds,
+            "probe": options.probe,
+            "host": describe_host(),
+            "variables": mask_environment(os.environ),
+        }
+    )
+
+
+def _environment(
+    writer: BundleWriter | None, options: RunOptions, unseen: list[tuple[str, str, str]]
+) -> dict[str, str]:
+    """The command's environment: unchanged but for what the probe needs."""
+    environment = dict(os.environ)
+    if writer is None or not options.probe:
+        return environment
+    if os.pathsep in str(PROBE_SITE):
+        unseen.append(("the inside of the command", f"{PROBE_SITE} cannot be put on PYTHONPATH", "install elsewhere"))
+        return environment
+    path = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = f"{PROBE_SITE}{os.pathsep}{path}" if path else str(PROBE_SITE)
+    environment["OOMDOCTOR_BUNDLE"] = str(writer.directory)
+    environment["OOMDOCTOR_PROBE_SITE"] = str(PROBE_SITE)
+    return environment
+
+
+def _open_streams(unseen: list[tuple[str, str, str]]) -> tuple[Stream, ...]:
+    try:
+        return open_streams()
+    except OSError as error:
+        unseen.append(("the command's output", f"no pipe or terminal: {error.strerror}", "redirect it to a file"))
+        return ()
+
+
+def _start_relay(
+    streams: tuple[Stream, ...],
+    writer: BundleWriter | None,
+    options: RunOptions,
+    unseen: list[tuple[str, str, str]],
+) -> Relay | None:
+    head = options.keep_output_bytes // 5
+
+    def make_capture(log_name: str) -> StreamCapture | None:
+        if writer is None:
+            return None
+        return StreamCapture(writer.directory / log_name, head, options.keep_output_bytes - head)
+
+    try:
+        return Relay(streams, make_capture, FORWARDED)
+    except OSError as error:
+        unseen.append(("the command's output", f"no process to pass it on: {error.strerror}", "redirect it to a file"))
+        for stream in streams:
+            os.close(stream.source)
+        _close_child_ends(streams)
+        return None
+
+
+def _resize(streams: Sequence[Stream]) -> bool:
+    """Give every terminal of the command the size of the real one; whether that changed any."""
+    return sum(stream.copy_window_size() for stream in streams) > 0
+
+
+def _close_child_ends(streams: Sequence[Stream]) -> None:
+    for stream in streams:
+        os.close(stream.child_end)

@@ -1,0 +1,106 @@
+"""The command's own streams: a terminal where the wrapper has one, a pipe otherwise; stdin stays what it is.
+
+The terminal made here is for output only and passes bytes through unchanged; the real one does the processing.
+Keyboard, job control and `/dev/tty` stay those of the real terminal: the command stays in the wrapper's process group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import termios
+from dataclasses import dataclass
+
+_LOG_NAMES = {1: "stdout.log", 2: "stderr.log"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One way out of the command."""
+
+    numbers: tuple[int, ...]
+    """The command's file descriptors that lead into it: (1,), (2,) or (1, 2)."""
+    source: int
+    """Where the wrapper reads what the command writes; non-blocking."""
+    child_end: int
+    is_terminal: bool
+
+    @property
+    def destination(self) -> int:
+        """The wrapper's own descriptor that the bytes go on to."""
+        return self.numbers[0]
+
+    @property
+    def log_name(self) -> str:
+        """The log in the bundle."""
+        return _LOG_NAMES[self.numbers[0]]
+
+    def copy_window_size(self) -> bool:
+        """Give the command's terminal the size of the real one; whether that changed it."""
+        if not self.is_terminal:
+            return False
+        try:
+            size = fcntl.ioctl(self.destination, termios.TIOCGWINSZ, bytes(8))
+            if fcntl.ioctl(self.source, termios.TIOCGWINSZ, bytes(8)) == size:
+                return False
+            fcntl.ioctl(self.source, termios.TIOCSWINSZ, size)
+        except OSError:
+            return False
+        return True
+
+
+def open_streams() -> tuple[Stream, ...]:
+    """Pipes or terminals for the wrapper's stdout and stderr; a stream that is closed stays closed.
+
+    Where both lead to one place (`2>&1`, one terminal) they share one way, so that lines keep their order.
+    Raises OSError when the system has no descriptors or terminals left.
+    """
+    occupied = [number for number in (1, 2) if is_open(number)]
+    if occupied == [1, 2] and _lead_to_one_place():
+        return (_open_stream((1, 2)),)
+    return tuple(_open_stream((number,)) for number in occupied)
+
+
+def is_open(number: int) -> bool:
+    """Whether a file descriptor is open."""
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def occupy_closed_numbers() -> None:
+    """Put /dev/null on whichever of 0, 1 and 2 is closed, so that nothing opened later is taken for a standard stream.
+
+    These descriptors close on exec: the command still finds them closed.
+    """
+    with contextlib.suppress(OSError):
+        while (number := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+            pass
+        os.close(number)
+
+
+def _lead_to_one_place() -> bool:
+    out, error = os.fstat(1), os.fstat(2)
+    return (out.st_dev, out.st_ino) == (error.st_dev, error.st_ino) and (not stat.S_ISCHR(out.st_mode) or os.isatty(1))
+
+
+def _open_stream(numbers: tuple[int, ...]) -> Stream:
+    real = numbers[0]
+    if os.isatty(real):
+        source, child_end = os.openpty()
+        with contextlib.suppress(termios.error):
+            attributes = termios.tcgetattr(real)
+            attributes[1] &= ~termios.OPOST
+            attributes[3] &= ~termios.ECHO
+            termios.tcsetattr(child_end, termios.TCSANOW, attributes)
+        stream = Stream(numbers, source, child_end, is_terminal=True)
+        stream.copy_window_size()
+    else:
+        source, child_end = os.pipe()
+        stream = Stream(numbers, source, child_end, is_terminal=False)
+    os.set_blocking(source, False)
+    return stream

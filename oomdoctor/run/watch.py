@@ -1,0 +1,191 @@
+"""All that is observed of a running command from outside, written to the bundle as it is seen."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+from .. import __version__
+from ..bundle.redact import mask_text
+from ..bundle.write import BundleWriter
+from ..collect.cgroup import CgroupCounters, MemoryCgroup, find_memory_cgroup, read_pressure, read_system_oom_kills
+from ..collect.host import Tree, TreeReader, read_host, read_limits
+from ..collect.kernel_log import KernelLog
+from ..collect.nvml import Nvml
+from ..collect.sampler import Sampler, Thinner
+from ..model.devices import DeviceReading
+from ..model.run import HostLimits, OomCounters
+
+_HOST_PATIENCE_SECONDS = 0.5
+_DEVICE_PATIENCE_SECONDS = 0.1
+_DEVICE_PATIENCE_AFTER_CRASH_SECONDS = 2.0
+
+
+class Watch:
+    """Made before the command starts (it reads the counters), started with the command, finished after its end."""
+
+    def __init__(self, writer: BundleWriter, interval: float) -> None:
+        """`interval`: seconds between samples."""
+        self._writer = writer
+        self._interval = interval
+        self._group = find_memory_cgroup()
+        self._groups: dict[str, tuple[MemoryCgroup, CgroupCounters]] = {}
+        self._add_group(self._group)
+        self._system_kills = read_system_oom_kills()
+        self._kernel = KernelLog()
+        self._limits = HostLimits()
+        self._nvml = Nvml()
+        self._pids: tuple[int, ...] = ()
+        self._samplers: list[Sampler] = []
+        self._host_thinner = Thinner()
+        self._device_thinners: dict[int, Thinner] = {}
+        self._devices_seen = threading.Event()
+        self._unseen: list[tuple[str, str, str]] = []
+
+    def start(self, pid: int) -> None:
+        """Begin to sample the command `pid` and its descendants."""
+        self._tree_reader = TreeReader(pid)
+        self._pids = (pid,)
+        self._note_limits(replace(read_limits(pid)))
+        self._writer.append("versions", {"versions": {"oomdoctor": __version__}})
+        self._samplers = [
+            Sampler(self._look_at_host, self._interval, "host"),
+            Sampler(self._look_at_devices, self._interval, "devices"),
+        ]
+        for sampler in self._samplers:
+            sampler.start()
+
+    def finish(self, crashed: bool) -> OomCounters:
+        """Stop sampling, take the last sample and read the counters again."""
+        host, devices = self._samplers
+        host.stop(_HOST_PATIENCE_SECONDS)
+        in_time = devices.stop(_DEVICE_PATIENCE_AFTER_CRASH_SECONDS if crashed else _DEVICE_PATIENCE_SECONDS)
+        self._writer.append("sample", vars(read_host(Tree(), self._group)))
+        if in_time and self._devices_seen.is_set():
+            self._write_devices(self._nvml.read(self._pids), always=True)
+        counters = self._counters()
+        self._writer.append("counters", vars(counters))
+        lines = self._kernel.lines()
+        if lines:
+            self._writer.write_file("kernel.log", mask_text("\n".join(lines) + "\n").encode("utf-8", "replace"))
+        self._kernel.close()
+        self._note_unseen(in_time)
+        return counters
+
+    @property
+    def unseen(self) -> tuple[tuple[str, str, str], ...]:
+        """(what, why, how to get it) for what could not be observed; complete after `finish`."""
+        return tuple(self._unseen)
+
+    def _look_at_host(self) -> None:
+        tree = self._tree_reader.read()
+        if not tree.pids:
+            return  # ended; the last sample is taken by `finish`
+        self._pids = tree.pids
+        group = find_memory_cgroup(tree.pids[0])
+        if group is not None and group.path not in self._groups:
+            # moved since its start, as by systemd-run or cgexec
+            self._add_group(group)
+            self._group = group
+            self._note_limits(
+                replace(
+                    self._limits,
+                    cgroup_path=group.path,
+                    cgroup_version=group.version,
+                    cgroup_limit_bytes=group.limit()[0],
+                )
+            )
+        self._note_limits(
+            replace(
+                self._limits,
+                address_space_limit_bytes=_smaller(
+                    self._limits.address_space_limit_bytes, tree.address_space_limit_bytes
+                ),
+                data_limit_bytes=_smaller(self._limits.data_limit_bytes, tree.data_limit_bytes),
+            )
+        )
+        sample = read_host(tree, self._group)
+        values = (sample.available_bytes, sample.tree_rss_bytes, sample.tree_virtual_bytes, sample.cgroup_used_bytes)
+        if self._host_thinner.keeps(values, self._limits.cgroup_limit_bytes or sample.total_bytes):
+            self._writer.append("sample", {**vars(sample), "time": sample.time_seconds})
+
+    def _look_at_devices(self) -> None:
+        if not self._devices_seen.is_set():
+            if not self._nvml.open():
+                return
+            self._writer.append("versions", {"versions": self._nvml.versions()})
+        self._write_devices(self._nvml.read(self._pids))
+
+    def _write_devices(self, readings: tuple[DeviceReading, ...], always: bool = False) -> None:
+        for reading in readings:
+            self._devices_seen.set()
+            thinner = self._device_thinners.setdefault(reading.index, Thinner())
+            if thinner.keeps((reading.used_bytes,), reading.total_bytes) or always:
+                fields = {name: value for name, value in vars(reading).items() if name != "source"}
+                fields["processes"] = None if reading.processes is None else [vars(one) for one in reading.processes]
+                self._writer.append("device", {**fields, "time": reading.time_seconds})
+
+    def _add_group(self, group: MemoryCgroup | None) -> None:
+        if group is not None:
+            self._groups[group.path] = (group, group.counters())
+
+    def _note_limits(self, limits: HostLimits) -> None:
+        named = {
+            "address_space_limit_bytes": limits.address_space_limit_bytes,
+            "data_limit_bytes": limits.data_limit_bytes,
+        }
+        named["cgroup_limit_bytes"] = limits.cgroup_limit_bytes
+        limits = replace(limits, unlimited=tuple(name for name in limits.unlimited if named.get(name) is None))
+        if limits != self._limits:
+            self._limits = limits
+            self._writer.append("limits", vars(limits))
+
+    def _counters(self) -> OomCounters:
+        """Sums over the groups that the command was in: what counts is the difference."""
+        before = [counters for _, counters in self._groups.values()]
+        after = [group.counters() for group, _ in self._groups.values()]
+        return OomCounters(
+            cgroup_oom_before=_total([one.oom for one in before]),
+            cgroup_oom_after=_total([one.oom for one in after]),
+            cgroup_oom_kill_before=_total([one.oom_kill for one in before]),
+            cgroup_oom_kill_after=_total([one.oom_kill for one in after]),
+            system_oom_kill_before=self._system_kills,
+            system_oom_kill_after=read_system_oom_kills(),
+            cgroup_failcnt_before=_total([one.failcnt for one in before]),
+            cgroup_failcnt_after=_total([one.failcnt for one in after]),
+        )
+
+    def _note_unseen(self, devices_in_time: bool) -> None:
+        unseen = self._unseen
+        if self._nvml.reason is not None:
+            unseen.append(
+                ("device memory", self._nvml.reason, "run where the NVIDIA driver's libnvidia-ml.so.1 is visible")
+            )
+        elif not self._devices_seen.is_set():
+            why = "NVML names no device" if devices_in_time else "NVML had not answered when the command ended"
+            unseen.append(("device memory", why, "nvidia-smi, while the command runs"))
+        if self._kernel.reason is not None:
+            unseen.append(("kernel log", self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))
+        if self._group is None:
+            unseen.append(
+                ("cgroup memory limit", "no memory cgroup is visible", "docker inspect, kubectl describe pod")
+            )
+        if read_pressure() is None:
+            unseen.append(("memory pressure", "this kernel does not keep /proc/pressure/memory", "boot with psi=1"))
+        if not self._tree_reader.shared_once:
+            unseen.append(
+                ("shared memory counted once", "reading it would have slowed the command", "smem -t -P <name>")
+            )
+        for sampler in self._samplers:
+            if sampler.failure is not None:
+                unseen.append(("further samples", sampler.failure, "report this to oomdoctor"))
+
+
+def _smaller(known: int | None, seen: int | None) -> int | None:
+    return min((limit for limit in (known, seen) if limit is not None), default=None)
+
+
+def _total(values: list[int | None]) -> int | None:
+    """The sum; None when one is not known, for a difference of half a sum would lie."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
