@@ -77,7 +77,7 @@ class _Page:
             self._section("It comes before", [f"{', '.join(rule.masks)}: these show only its symptoms"])
 
     def _heading(self, rule: Rule) -> None:
-        self._print(f"{rule.id}  {rule.title}", "bold")
+        self._wrapped(f"{rule.id}  {rule.title}", "", " " * (len(rule.id) + 2), "bold")
         whole = "the whole incident" if rule.scope is Scope.INCIDENT else f"each {rule.scope.value}"
         self._lines(
             [
@@ -129,7 +129,7 @@ class _Page:
     def _hanging(self, mark: str, text: str) -> None:
         self._wrapped(text, f"{mark:>4} ", "     ")
 
-    def _wrapped(self, text: str, first: str, others: str) -> None:
+    def _wrapped(self, text: str, first: str, others: str, style: str = "") -> None:
         """Breaks between words only: a line to copy stays whole where it can."""
         lines = textwrap.wrap(
             text,
@@ -140,7 +140,7 @@ class _Page:
             break_on_hyphens=False,
         )
         for line in lines:
-            self._print(line)
+            self._print(line, style)
 
     def _print(self, line: str, style: str = "") -> None:
         self.console.print(Text(line, style=style), soft_wrap=True)

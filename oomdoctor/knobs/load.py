@@ -79,7 +79,12 @@ class Knob:
         return tuple(item for item in self.spellings if within(version, item.since, item.until))[:1]
 
     def refusal(self, value: str, version: str | None) -> str | None:
-        """Why the knob does not take a value in a version (in any, where that is None); None where it does."""
+        """Why the knob does not take a value in a version (in any, where that is None); None where it does.
+
+        `<N>` and the like stand for a value that the reader chooses.
+        """
+        if value.startswith("<"):
+            return None
         if value in self.never:
             return f"no version of {self.framework} accepts {value!r}"
         if self.takes == "integer" and not re.fullmatch(r"-?[0-9]+", value):
@@ -111,7 +116,7 @@ class Knobs(Mapping[str, Knob]):
         if known and not spellings:
             spans = " or ".join(item.versions for item in found.spellings)
             return Setting(knob, value, (), f"{found.framework} {version} has no such option; it exists {spans}")
-        if known and (refusal := found.refusal(value, version)) and "<" not in value:
+        if known and (refusal := found.refusal(value, version)):
             return Setting(knob, value, (), f"{found.framework} {version}: {refusal}")
         lines = tuple(dict.fromkeys(line for item in spellings for line in item.lines(value)))
         notes = [found.note] if found.note else []

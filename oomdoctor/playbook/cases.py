@@ -40,12 +40,21 @@ def run_cases(rules: Iterable[Rule]) -> tuple[CaseResult, ...]:
 
 def run_case(rule: Rule, case: Case) -> CaseResult:
     """One case. With several members, the surest match counts, then 'unknown'."""
-    tried = sorted(outcomes(rule, case_facts(case)), key=_strength)
+    facts = case_facts(case)
+    tried = sorted(outcomes(rule, facts), key=_strength)
     if not tried:
         return CaseResult(rule, case, "unknown", f"no fact is about one {rule.scope.value}")
     best = tried[0]
-    step = best.decided_by
-    return CaseResult(rule, case, best.word, "" if step is None else f"{step.role}: {step.condition.text}")
+    return CaseResult(rule, case, best.word, _why(best, facts))
+
+
+def _why(outcome: RuleOutcome, facts: FactSet) -> str:
+    step = outcome.decided_by
+    if step is None:
+        return ""
+    missing = [name for name in step.condition.names if facts.find(name, outcome.member) is None]
+    note = f" (not known: {', '.join(missing)})" if missing and step.value is None else ""
+    return f"{step.role}: {step.condition.text}{note}"
 
 
 def case_facts(case: Case) -> FactSet:

@@ -117,8 +117,9 @@ class _Checker:
                 warnings.simplefilter("error")
                 return ast.parse(self.text, mode="eval").body
         except SyntaxError as error:
-            offset = max(0, min((error.offset or 1) - 1, len(self.text) - 1))
-            self._place(offset).refuse(f"not an expression: {error.msg}")
+            # Python has no offset for what is missing at the end.
+            offset = min(error.offset or len(self.text), len(self.text)) - 1
+            self._place(max(0, offset)).refuse(f"not an expression: {error.msg}")
         except (ValueError, RecursionError, MemoryError, Warning) as error:
             raise self._error(None, "not an expression") from error
 

@@ -107,7 +107,7 @@ def _value(knob: Knob, wanted: KnobValue) -> str | None:
     if knob.takes == "switch":
         return None if written in ("", "True") else f"it is a switch and takes no value, not {written!r}"
     if not written:
-        return "it needs a value"
+        return f"it takes one of {', '.join(knob.choices[-1].values)}" if knob.choices else None
     return None if wanted.value.names else knob.refusal(written, None)
 
 

@@ -194,8 +194,10 @@ class _RuleReader:
         if section is None:
             return None
         section.only(("knob", "value"), "a setting")
-        value = self._template(section, "value") or Template(())
-        return KnobValue(section.text("knob"), value, section.place)
+        value = section.entries.get("value")
+        empty = isinstance(value, Scalar) and not value.text.strip()
+        template = None if empty else self._template(section, "value")
+        return KnobValue(section.text("knob"), template or Template(()), section.place)
 
     def _not_remedy(self, section: Section) -> RuleNotRemedy:
         section.only(("what", "why", "applies"), "what does not help")

@@ -171,7 +171,7 @@ class _Writer:
         knobs = load_knobs()
         if wanted is None or wanted.knob not in knobs:
             return None
-        value = wanted.value.fill(self.lookup, "<N>", format_raw)
+        value = wanted.value.fill(self.lookup, "<N>", format_raw) or "<N>"
         return knobs.spell(wanted.knob, value, self._version(knobs, wanted.knob))
 
     def _version(self, knobs: Knobs, knob: str) -> str | None:

@@ -13,7 +13,7 @@ from .template import Template
 
 @dataclass(frozen=True)
 class KnobValue:
-    """A setting that a remedy asks for: a knob and its value, which may hold facts."""
+    """A setting that a remedy asks for: a knob and its value, which may hold facts; empty leaves it to the reader."""
 
     knob: str
     value: Template

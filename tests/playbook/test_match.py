@@ -1,0 +1,167 @@
+"""Rules against facts: outcome, order, evidence, remedies."""
+
+import time
+
+import pytest
+
+from oomdoctor.model.diagnosis import Confidence
+from oomdoctor.model.units import GIB, MIB
+from oomdoctor.playbook.evaluate import Outcome, evaluate_rule
+from oomdoctor.playbook.load import Playbook
+from oomdoctor.playbook.match import match_rules
+
+from .rule_text import facts, rule
+
+MATCHING = {"oom__requested_bytes": 2 * GIB, "oom__reserved_unallocated_bytes": 9 * GIB}
+
+
+def finding(found_facts, language="en", **changes):
+    (found,) = match_rules(Playbook((rule(**changes),)), found_facts, language)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("more", "outcome", "confidence", "role"),
+    [
+        ({}, Outcome.MATCHED, Confidence.POSSIBLE, "when"),
+        ({"allocator__segments": 60}, Outcome.MATCHED, Confidence.LIKELY, "supports"),
+        ({"allocator__segments": 6}, Outcome.MATCHED, Confidence.POSSIBLE, "when"),
+        ({"allocator__largest_free_block_bytes": MIB}, Outcome.MATCHED, Confidence.CONFIRMED, "confirms"),
+        ({"allocator__expandable_segments": True}, Outcome.NOT, None, "excludes"),
+        ({"allocator__expandable_segments": False}, Outcome.MATCHED, Confidence.POSSIBLE, "when"),
+    ],
+)
+def test_confidence(more, outcome, confidence, role):
+    found = evaluate_rule(rule(), facts(**MATCHING, **more), "cuda:0")
+    assert (found.outcome, found.confidence, found.decided_by.role) == (outcome, confidence, role)
+
+
+def test_one_false_or_unknown_condition_is_no_match():
+    unknown = evaluate_rule(rule(), facts(oom__requested_bytes=GIB), "cuda:0")
+    false = evaluate_rule(rule(), facts(oom__requested_bytes=GIB, oom__reserved_unallocated_bytes=1), "cuda:0")
+    assert (unknown.outcome, unknown.word) == (Outcome.UNKNOWN, "unknown")
+    assert (false.outcome, false.word) == (Outcome.NOT, "no-match")
+    excluded = evaluate_rule(rule(), facts(allocator__expandable_segments=True), "cuda:0")
+    assert excluded.outcome is Outcome.NOT
+
+
+def test_a_finding_carries_texts_and_numbers():
+    found = finding(facts(**MATCHING, torch__version="2.9.1", oom__shortfall_bytes=GIB))
+    assert found.explain == "2.00 GiB asked."
+    assert found.scope == {"device": "cuda:0"}
+    assert (found.family, found.owner, found.explains_bytes) == ("fragmentation", None, 9 * GIB)
+    (remedy,) = found.remedies
+    assert remedy.set.lines == ("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",)
+    assert (remedy.frees_bytes, remedy.enough, remedy.do) == (9 * GIB, True, "Grow in place")
+    assert found.not_remedies[0].why == "Already done for 2.00 GiB"
+
+
+def test_evidence_speaks_for_and_against():
+    found = finding(facts(**MATCHING, allocator__segments=6, allocator__largest_free_block_bytes=MIB))
+    spoken = {(item.fact, item.speaks) for item in found.evidence}
+    assert spoken == {
+        ("allocator.largest_free_block_bytes", "for"),
+        ("oom.requested_bytes", "for"),
+        ("oom.reserved_unallocated_bytes", "for"),
+        ("allocator.segments", "against"),
+    }
+    first, last = found.evidence[0], found.evidence[-1]
+    assert first.condition == "allocator.largest_free_block_bytes < oom.requested_bytes"
+    assert (last.value, last.unit, last.source) == (6, "count", "log.txt:3")
+
+
+@pytest.mark.parametrize(
+    ("version", "shown", "note"),
+    [("2.9.0", True, ""), ("2.0.1", False, ""), (None, True, "not known here: torch.version")],
+)
+def test_a_remedy_is_dropped_only_where_it_cannot_apply(version, shown, note):
+    remedies = finding(facts(**MATCHING, torch__version=version)).remedies
+    assert bool(remedies) is shown
+    assert all(note in remedy.do for remedy in remedies)
+
+
+def test_a_setting_that_the_version_lacks_is_no_remedy():
+    remedies = "[{id: grow, do: x, set: {knob: torch.expandable_segments, value: 'True'}}]"
+    assert not finding(facts(**MATCHING, torch__version="2.0.1"), remedies=remedies).remedies
+
+
+@pytest.mark.parametrize(("shortfall", "enough"), [(8 * GIB, True), (9 * GIB, False), (None, None)])
+def test_enough_means_a_tenth_more_than_the_shortfall(shortfall, enough):
+    assert finding(facts(**MATCHING, oom__shortfall_bytes=shortfall)).remedies[0].enough is enough
+
+
+def test_a_computed_value_goes_into_the_setting():
+    remedies = "[{id: short, do: x, set: {knob: vllm.max_model_len, value: '{engine.kv_fitting_tokens // 256 * 256}'}}]"
+    known = finding(facts(**MATCHING, engine__kv_fitting_tokens=10000), remedies=remedies, zh=None)
+    unknown = finding(facts(**MATCHING), remedies=remedies, zh=None)
+    assert known.remedies[0].set.lines == ("--max-model-len 9984",)
+    assert unknown.remedies[0].set.lines == ("--max-model-len <N>",)
+
+
+def test_texts_in_another_language():
+    found = finding(facts(**MATCHING, torch__version="2.9.0"), language="zh")
+    assert (found.title, found.explain, found.remedies[0].do) == ("碎片", "请求 2.00 GiB，未知", "就地扩展")
+    assert found.not_remedies[0].what == "empty_cache()"
+
+
+def test_a_rule_is_tried_for_each_member():
+    both = facts(**MATCHING)
+    source = both["oom.requested_bytes@cuda:0"].source
+    both.put("oom.requested_bytes", GIB, source, "cuda:1")
+    both.put("oom.reserved_unallocated_bytes", 20 * GIB, source, "cuda:1")
+    found = match_rules(Playbook((rule(),)), both)
+    assert [item.scope["device"] for item in found] == ["cuda:1", "cuda:0"]
+
+
+def test_order_is_confidence_then_bytes_then_the_order_of_files():
+    def made(name, explains, confirms="[]"):
+        return rule(id=name, explains=explains, confirms=confirms)
+
+    rules = (
+        made("AAA001", "0"),
+        made("AAA002", "oom.requested_bytes"),
+        made("AAA003", "oom.reserved_unallocated_bytes"),
+        made("AAA004", "0", "[oom.requested_bytes > 0]"),
+        made("AAA005", "0"),
+    )
+    found = match_rules(Playbook(rules), facts(**MATCHING))
+    assert [item.rule for item in found] == ["AAA004", "AAA003", "AAA002", "AAA001", "AAA005"]
+
+
+def test_a_cause_comes_before_the_symptom_it_masks():
+    rules = (
+        rule(id="AAA001", confirms="[oom.requested_bytes > 0]"),
+        rule(id="AAA002", supports="[oom.requested_bytes > 0]"),
+        rule(id="AAA003", masks="[AAA001]"),
+        rule(id="AAA004", masks="[AAA003]"),
+    )
+    found = match_rules(Playbook(rules), facts(**MATCHING))
+    assert [item.rule for item in found] == ["AAA004", "AAA003", "AAA001", "AAA002"]
+
+
+def test_rules_that_mask_each_other_do_not_hang():
+    rules = (rule(id="AAA001", masks="[AAA002]"), rule(id="AAA002", masks="[AAA001]"))
+    assert len(match_rules(Playbook(rules), facts(**MATCHING))) == 2
+
+
+def test_a_masking_rule_on_another_device_changes_nothing():
+    both = facts(**MATCHING, allocator__segments=60)
+    source = both["oom.requested_bytes@cuda:0"].source
+    both.put("oom.free_bytes", GIB, source, "cuda:1")
+    rules = (rule(id="AAA001"), rule(id="AAA002", when="[oom.free_bytes > 0]", masks="[AAA001]"))
+    assert [item.rule for item in match_rules(Playbook(rules), both)] == ["AAA001", "AAA002"]
+
+
+def test_degraded():
+    assert finding(facts(**MATCHING), degraded="true").degraded
+    assert finding(facts(**MATCHING, exit__recovered=True), degraded="exit.recovered").degraded
+    assert not finding(facts(**MATCHING), degraded="exit.recovered").degraded
+
+
+def test_sixty_rules_take_less_than_a_blink():
+    playbook = Playbook(tuple(rule(id=f"AAA{number:03}") for number in range(60)))
+    given = facts(**MATCHING)
+    match_rules(playbook, given)
+    started = time.perf_counter()
+    match_rules(playbook, given)
+    assert time.perf_counter() - started < 0.1
