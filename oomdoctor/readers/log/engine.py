@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -27,6 +28,8 @@ _LONGEST = 1 << 14
 """Bytes of a line that are matched at once; a longer one is matched around each anchor it holds."""
 _BEFORE_ANCHOR = 1 << 12
 _LONGEST_SHOWN = 2000
+_DEVICE_READINGS = 2000
+"""Readings of nvidia-smi in a loop that are kept: so many of the first, and as many of the last."""
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -72,7 +75,8 @@ class _Reader:
                 self.patterns.setdefault(pattern.anchor, []).append(pattern)
         self.scanner = LiteralScanner([*self.patterns, *nvidia_smi.ANCHORS])
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
-        self.devices: list[DeviceReading] = []
+        self.first_devices: list[DeviceReading] = []
+        self.last_devices: deque[DeviceReading] = deque(maxlen=_DEVICE_READINGS)
         self.table_ends = 0
         """Number of the last line of the nvidia-smi table read last."""
         self.buffer = b""
@@ -97,7 +101,7 @@ class _Reader:
         return LogReading(
             self.ledger.events(),
             self.shelf.excerpts(),
-            tuple(self.devices),
+            (*self.first_devices, *self.last_devices),
             chunks.bytes_read,
             self.lines_before + unfinished,
             (*chunks.notes, *self.ledger.notes()),
@@ -145,11 +149,11 @@ class _Reader:
         self.count_lines(start)
         return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
 
-    def handle_line(self, span: _Span, anchors: Iterable[str]) -> None:
+    def handle_line(self, span: _Span, anchors: set[str]) -> None:
         text = clean(decode(self.buffer[span.start : span.end]))
         stripped = strip(text)
-        if span.number > self.table_ends and any(anchor in text for anchor in nvidia_smi.ANCHORS if anchor in anchors):
-            self.read_table(span)
+        if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
+            self.read_table(span, stripped.text)
         line: Line | None = None
         for anchor in anchors:
             if anchor not in stripped.text:
@@ -226,26 +230,32 @@ class _Reader:
         lines = self.buffer[place : place + _REACH].split(b"\n", _CONTEXT + 1)[1 : _CONTEXT + 1]
         return [_last_state(line) for line in lines if line or line is not lines[-1]]
 
-    def read_table(self, span: _Span) -> None:
-        """Reads the nvidia-smi table around a line of it."""
-        before: list[str] = []
-        for text in self.texts_before(span):
-            if not nvidia_smi.is_table_line(text) or len(before) >= nvidia_smi.LONGEST_TABLE:
-                break
-            before.append(text)
-        after: list[str] = []
-        blanks = 0
-        for text in self.texts_after(span):
-            blanks = 0 if text.strip() else blanks + 1
-            if (text.strip() and not nvidia_smi.is_table_line(text)) or blanks > 2:
-                break
-            if len(after) >= nvidia_smi.LONGEST_TABLE:
-                break
-            after.append(text)
-        own = clean(decode(self.buffer[span.start : span.end]))
-        readings = nvidia_smi.find_devices([*before[::-1], own, *after], self.path, span.number - len(before))
-        self.table_ends = span.number + len(after)
-        self.devices.extend(readings)
+    def read_table(self, span: _Span, text: str) -> None:
+        """Reads the nvidia-smi output around a line of it."""
+        layout = nvidia_smi.layout_of(text)
+        if layout is None:
+            return
+        before = _stretch(self.texts_before(span), layout)[::-1] if layout is not nvidia_smi.Layout.CSV else []
+        after = _stretch(self.texts_after(span), layout)
+        readings = nvidia_smi.find_devices([*before, text, *after], self.path, span.number - len(before))
+        if readings:
+            self.table_ends = span.number + len(after)
+            room = _DEVICE_READINGS - len(self.first_devices)
+            self.first_devices.extend(readings[:room])
+            self.last_devices.extend(readings[room:])
+
+
+def _stretch(texts: Iterator[str], layout: nvidia_smi.Layout) -> list[str]:
+    """The next lines of the same output; the table has a blank line between its two parts."""
+    found: list[str] = []
+    blanks = 0
+    for text in texts:
+        text = strip(text).text
+        blanks = 0 if text.strip() else blanks + 1
+        if (text.strip() and not layout.continues(text)) or blanks > 2 or len(found) >= nvidia_smi.LONGEST_TABLE:
+            break
+        found.append(text)
+    return found
 
 
 def _last_state(line: bytes) -> str:
