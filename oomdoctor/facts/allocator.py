@@ -1,0 +1,173 @@
+"""allocator.*, owner.* and, exactly, oom.*: what a memory snapshot says of each of its devices.
+
+Of several snapshots that show a device, the one with its latest out-of-memory event speaks, else the one recorded
+last; facts of two snapshots are never mixed under one device.
+"""
+
+from __future__ import annotations
+
+from ..allocator.fragmentation import Fragmentation, fragmentation
+from ..allocator.growth import Growth
+from ..allocator.owners import Ownership
+from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.stacks import FORWARD, Category
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.snapshot import Snapshot, SnapshotOom
+from ..model.source import Source
+from ..model.units import MIB
+from .deriver import device_member, member_for
+from .growth import put_growth
+
+_BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
+_SAME_MOMENT_BYTES = 16 * MIB
+_SAME_MOMENT_SHARE = 0.01
+_OWNERS = (
+    ("owner.weights_bytes", {Category.WEIGHTS}),
+    ("owner.gradients_bytes", {Category.GRADIENT}),
+    ("owner.optimizer_bytes", {Category.OPTIMIZER_STATE}),
+)
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """Facts of every device that a snapshot shows."""
+    for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
+        snapshot = speaking_snapshot(evidence.snapshots, device)
+        ownership = Ownership(snapshot, replay(snapshot, device))
+        oom = latest_oom(snapshot, device)
+        member = device_member(device, snapshot.backend)
+        if oom is not None:
+            _put_oom(ownership, oom, member, facts)
+        _put_state(ownership, oom, member, facts, _request(evidence, ownership, oom))
+        found = put_growth(ownership, oom, member, facts)
+        _put_owners(ownership, oom, found, member, facts)
+
+
+def latest_oom(snapshot: Snapshot, device: int) -> SnapshotOom | None:
+    """The device's last out-of-memory event."""
+    ooms = [oom for oom in snapshot.ooms if oom.device == device]
+    return max(ooms, key=lambda oom: oom.event_index, default=None)
+
+
+def speaking_snapshot(snapshots: tuple[Snapshot, ...], device: int) -> Snapshot:
+    """The snapshot whose word on `device` counts. At least one of `snapshots` must show it."""
+
+    def rank(position: int) -> tuple[bool, int, int, int]:
+        snapshot = snapshots[position]
+        oom = latest_oom(snapshot, device)
+        times = [int(trace.time_us.max(initial=-1)) for trace in snapshot.events if trace.device == device]
+        oom_time = oom.time_us if oom is not None and oom.time_us is not None else -1
+        return oom is not None, oom_time, max(times, default=-1), position
+
+    return snapshots[max((i for i, s in enumerate(snapshots) if device in s.devices), key=rank)]
+
+
+def moment(ownership: Ownership, oom: SnapshotOom | None) -> int:
+    """The event whose aftermath the facts describe: the failure, else the end of the recording."""
+    return oom.event_index if oom is not None else len(ownership.replay.events) - 1
+
+
+def _source(ownership: Ownership, record: str) -> Source:
+    return Source(path=ownership.snapshot.path, record=record)
+
+
+def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet) -> None:
+    device, event = ownership.replay, oom.event_index
+    source = _source(ownership, f"oom event {event}")
+    facts.put("oom.failed", True, source, member)
+    facts.put("oom.device_index", oom.device, source, member)
+    facts.put("oom.requested_bytes", oom.requested_bytes, source, member)
+    facts.put("oom.requested_exact", True, source, member)
+    facts.put("oom.free_bytes", oom.free_bytes, source, member)
+    facts.put("oom.active_bytes", device.live_at(event), source, member)
+    facts.put("oom.allocated_bytes", device.live_at(event) - device.pending_at(event), source, member)
+    facts.put("oom.reserved_bytes", device.reserved_at(event), source, member)
+    backend = ownership.snapshot.backend
+    facts.put("oom.backend", backend if backend in _BACKENDS else None, source)
+
+
+def _request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> tuple[int, int] | None:
+    """Size and stream of the failed request, where the snapshot's final state is that of the failure.
+
+    A snapshot without an oom event of its own (no history) takes the request from a message that agrees with
+    it on what was allocated: then both show the same moment.
+    """
+    allocator = ownership.replay
+    if oom is not None:
+        stream = int(allocator.events.stream[oom.event_index])
+        return (oom.requested_bytes, stream) if allocator.is_final(oom.event_index) else None
+    member = device_member(allocator.device, ownership.snapshot.backend)
+    held = allocator.live_at(moment(ownership, None)) - allocator.pending_at_end_bytes
+    for event in reversed(evidence.of_kind(EventKind.DEVICE_OOM)):
+        requested, allocated = event.size("requested_bytes"), event.size("allocated_bytes")
+        if requested is None or allocated is None or member_for(evidence, event.device) != member:
+            continue
+        if abs(allocated - held) <= max(_SAME_MOMENT_BYTES, _SAME_MOMENT_SHARE * held):
+            return requested, 0
+    return None
+
+
+def _put_state(
+    ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet, request: tuple[int, int] | None
+) -> None:
+    allocator, snapshot = ownership.replay, ownership.snapshot
+    source = _source(ownership, f"final state of device {allocator.device}")
+    mine = snapshot.segments.device == allocator.device
+    facts.put("allocator.segments", int(mine.sum()), source, member)
+    setting = snapshot.settings.get("expandable_segments")
+    if mine.any():
+        facts.put("allocator.expandable_segments", bool(snapshot.segments.is_expandable[mine].any()), source, member)
+    elif isinstance(setting, bool):
+        facts.put("allocator.expandable_segments", setting, source, member)
+    if request is not None:
+        found = fragmentation(snapshot, allocator.device, *request)
+        facts.put("allocator.largest_free_block_bytes", found.largest_free_block_bytes, source, member)
+        facts.put("allocator.usable_idle_bytes", found.usable_idle_bytes, source, member)
+        facts.put("oom.private_pool_bytes", found.private_idle_bytes, source, member)
+        _put_idle(found, source, member, facts)
+    elif oom is None:
+        _put_idle(fragmentation(snapshot, allocator.device, 0), source, member, facts)
+    if not allocator.has_history:
+        return
+    source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")
+    facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
+    facts.put("allocator.history_complete", allocator.starts_empty, source, member)
+    facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)
+    facts.put("allocator.peak_reserved_bytes", allocator.peak_reserved_bytes, source, member)
+
+
+def _put_idle(found: Fragmentation, source: Source, member: str, facts: FactSet) -> None:
+    """What does not depend on the request."""
+    facts.put("allocator.releasable_bytes", found.releasable_bytes, source, member)
+    facts.put("allocator.pinned_idle_bytes", found.pinned_idle_bytes, source, member)
+    facts.put("allocator.pending_free_bytes", found.pending_free_bytes, source, member)
+    facts.put("allocator.private_idle_bytes", found.private_idle_bytes, source, member)
+
+
+def _put_owners(
+    ownership: Ownership, oom: SnapshotOom | None, growth: Growth | None, member: str, facts: FactSet
+) -> None:
+    """Owners at the failure. A category that no stack names is unknown, not empty."""
+    event = moment(ownership, oom)
+    when = f"oom event {event}" if oom is not None else "end of the recording"
+    source = _source(ownership, f"stacks of the blocks live at the {when}" if event != BEFORE_RING else "blocks")
+    owners = ownership.owners(event)
+    unnamed = sum(owner.bytes for owner in owners if owner.category is Category.UNKNOWN)
+    named = [owner for owner in owners if owner.category is not Category.UNKNOWN]
+    if named and named[0].bytes > unnamed:
+        facts.put("owner.top", named[0].name, source, member)
+        facts.put("owner.top_bytes", named[0].bytes, source, member)
+    held = dict(ownership.by_category(event))
+    if growth is not None and growth.steady and growth.top_is_kv:
+        # Concatenated keys and values look like activations in a stack; how they grew gave them away.
+        for owner in named:
+            if owner.name == growth.top_owner and owner.category is not Category.KV_APPEND:
+                held[owner.category] -= owner.bytes
+                held[Category.KV_APPEND] = held.get(Category.KV_APPEND, 0) + owner.bytes
+    for name, categories in (
+        *_OWNERS,
+        ("owner.kv_bytes", {Category.KV_APPEND}),
+        ("owner.activations_bytes", FORWARD),
+    ):
+        facts.put(name, sum(held.get(category, 0) for category in categories) or None, source, member)

@@ -1,0 +1,89 @@
+"""growth.* and spike.*: whether memory rose step after step, or one step stood out, by a snapshot's history."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..allocator.growth import Growth, Steps, find_steps, growth
+from ..allocator.owners import Ownership
+from ..model.facts import FactSet
+from ..model.snapshot import ACTIONS, SnapshotOom
+from ..model.source import Source
+
+_ALLOC = ACTIONS.index("alloc")
+_FEWEST_EARLIER = 3
+_FAR_ABOVE = 2.0
+_ABOVE_LEVEL = 1.25
+_LEVEL = 1.5
+
+
+def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet) -> Growth | None:
+    """Put the facts of one device; returns the growth that was found, None where the history shows too few steps.
+
+    Where the whole history is known and no step repeats, nothing can have grown from step to step.
+    """
+    allocator = ownership.replay
+    if not allocator.has_history:
+        return None
+    until = oom.event_index if oom is not None else len(allocator.events) - 1
+    source = Source(path=ownership.snapshot.path, record=f"{until + 1} events of device {allocator.device}")
+    steps = find_steps(ownership, until)
+    if steps is None:
+        if allocator.starts_empty and bool((allocator.events.stack >= 0).any()):
+            facts.put("growth.steady", False, source, member)
+        return None
+    found = growth(ownership, steps)
+    if found is not None:
+        _put(found, source, member, facts)
+    if oom is not None:
+        _put_spike(ownership, steps, oom, found, source, member, facts)
+    return found
+
+
+def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
+    facts.put("growth.steady", found.steady, source, member)
+    if not found.steady:
+        return
+    facts.put("growth.bytes", found.gained_bytes, source, member)
+    if found.seconds:
+        facts.put("growth.bytes_per_second", round(found.gained_bytes / found.seconds), source, member)
+    facts.put("growth.top_retains_graph", found.retains_graph, source, member)
+    if found.top_owner is not None:
+        facts.put("growth.top_stack", found.top_owner, source, member)
+        facts.put("growth.top_stack_bytes", found.top_gained_bytes, source, member)
+        facts.put("growth.top_stack_count", found.top_count, source, member)
+        facts.put("growth.top_is_kv", found.top_is_kv, source, member)
+
+
+def _put_spike(
+    ownership: Ownership,
+    steps: Steps,
+    oom: SnapshotOom,
+    found: Growth | None,
+    source: Source,
+    member: str,
+    facts: FactSet,
+) -> None:
+    """Compare the failing step, with the request it did not get, to the steps before it.
+
+    What all steps share (weights, state) is taken off before ratios are formed. The failing step's need is a lower
+    bound: it ended at the request. Far above is twice the highest step before, or a quarter above steps that were level.
+    """
+    begin = int(steps.first_event[-1])
+    chosen = ownership.replay.events.action[begin : oom.event_index] == _ALLOC
+    largest = int(ownership.replay.events.size_bytes[begin : oom.event_index][chosen].max(initial=0))
+    facts.put("spike.largest_request_bytes", max(oom.requested_bytes, largest), source, member)
+    earlier = steps.peak_bytes[:-1]
+    if len(earlier) < _FEWEST_EARLIER:
+        return
+    need = max(int(steps.peak_bytes[-1]), ownership.replay.live_at(oom.event_index) + oom.requested_bytes)
+    facts.put("spike.bytes", max(0, need - int(np.median(earlier))), source, member)
+    if found is not None and found.steady:
+        facts.put("spike.sudden", False, source, member)
+        return
+    shared = int(steps.live_bytes.sum(axis=0)[1:].min())
+    above = need - shared
+    highest, middle = int(earlier.max()) - shared, float(np.median(earlier)) - shared
+    level = highest <= _LEVEL * middle
+    sudden = above >= _FAR_ABOVE * highest or (level and above >= _ABOVE_LEVEL * highest)
+    facts.put("spike.sudden", bool(sudden), source, member)

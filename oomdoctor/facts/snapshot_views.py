@@ -1,0 +1,70 @@
+"""A snapshot as the report draws it: the curve of allocated bytes, and the table of who held them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..allocator.owners import Ownership
+from ..allocator.replay import replay
+from ..model.diagnosis import Holding, Series
+from ..model.snapshot import IntColumn, Snapshot
+from .allocator import latest_oom, moment
+from .deriver import device_member
+
+_MOST_POINTS = 2000
+_MOST_OWNERS = 20
+
+
+def snapshot_series(snapshot: Snapshot) -> tuple[Series, ...]:
+    """Allocated bytes after each event (blocks that wait for another stream included), one curve a device.
+
+    At most 2,000 points: the lowest and the highest of each stretch. A history without times gives no curve.
+    """
+    found = []
+    for device in snapshot.devices:
+        allocator = replay(snapshot, device)
+        timed = np.flatnonzero(allocator.events.time_us >= 0)
+        if not allocator.has_history or not len(timed):
+            continue
+        chosen = timed[_extremes(allocator.live_bytes[timed])]
+        found.append(
+            Series(
+                where=device_member(device, snapshot.backend),
+                name="allocated",
+                times_seconds=tuple((allocator.events.time_us[chosen] / 1e6).tolist()),
+                values_bytes=tuple(allocator.live_bytes[chosen].tolist()),
+                how_sampled="allocator events",
+            )
+        )
+    return tuple(found)
+
+
+def snapshot_holdings(snapshot: Snapshot) -> tuple[Holding, ...]:
+    """The 20 largest owners of each device at its last out-of-memory event, else at the end, and all others as one row.
+
+    The rows of a device add up to its allocated bytes (blocks that wait for another stream included).
+    """
+    found = []
+    for device in snapshot.devices:
+        ownership = Ownership(snapshot, replay(snapshot, device))
+        owners = ownership.owners(moment(ownership, latest_oom(snapshot, device)))
+        where = device_member(device, snapshot.backend)
+        found += [Holding(where, o.name, o.bytes, o.count, o.how_known) for o in owners[:_MOST_OWNERS]]
+        rest = owners[_MOST_OWNERS:]
+        if rest:
+            size, count = sum(owner.bytes for owner in rest), sum(owner.count for owner in rest)
+            found.append(Holding(where, f"{len(rest)} other owners", size, count, "sum of the smaller rows"))
+    return tuple(found)
+
+
+def _extremes(values: IntColumn) -> IntColumn:
+    """Positions of the lowest and highest value of each stretch, in order; all positions where there are few."""
+    count = len(values)
+    if count <= _MOST_POINTS:
+        return np.arange(count)
+    edges = np.linspace(0, count, _MOST_POINTS // 2 + 1).astype(np.int64)
+    pairs = [
+        (begin + int(values[begin:end].argmin()), begin + int(values[begin:end].argmax()))
+        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+    return np.unique(np.asarray(pairs, dtype=np.int64))
