@@ -1,9 +1,9 @@
 """Categories of memory and their colours: one thing has one colour in every bar, table and chart.
 
-The fills were searched for the largest least difference between any two, seen with normal vision and without red or green
-cones, under the condition that dark ink on each stays readable; a test holds them to it. What the model itself holds
-(weights, gradients, optimizer state) is a family of blues. Colour is never the only sign: every part has its name beside
-it, and what is idle, free or unexplained is drawn as a pattern.
+The fills were searched for the largest least difference between any two, seen with normal vision and without red or
+green cones, under the condition that dark ink on each stays readable; a test holds them to it. What the model itself
+holds (weights, gradients, optimizer state) is a family of blues. Colour is never the only sign: every part has its name
+beside it, and what is idle, free or unexplained is drawn as a pattern.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class Category:
 
 
 CATEGORIES = (
-    Category("unattributed", "unattributed", "#b9bec7", ("unattributed", "unexplained", "unaccounted")),
-    Category("idle", "idle in the allocator", "#f0e442", ("idle", "fragment", "unallocated", "inactive", "releasable")),
+    Category("unattributed", "unattributed", "#c3c8d0", ("unattributed", "unexplained", "unaccounted")),
+    Category("idle", "idle in the allocator", "#e9df8e", ("idle", "fragment", "unallocated", "inactive", "releasable")),
     Category("free", "free", "#ffffff", ("free", "available", "unused", "left for")),
-    Category("others", "other processes", "#d36131", ("other process", "foreign", "neighbour", "other user", "others")),
-    Category("gradients", "gradients", "#97a6ff", ("gradient", "grads")),
-    Category("optimizer", "optimizer state", "#c8c2eb", ("optimizer", "optimiser", "adam", "moments", "master")),
+    Category("others", "other processes", "#bb6e36", ("other process", "foreign", "neighbour", "other user", "others")),
+    Category("gradients", "gradients", "#9baffa", ("gradient", "grads")),
+    Category("optimizer", "optimizer state", "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
     Category(
-        "activations", "activations", "#f49c13",
+        "activations", "activations", "#d9b040",
         ("activation", "workspace", "temporar", "compute buffer", "logits", "saved for backward"),
     ),
-    Category("kv", "keys and values", "#51a278", ("kv", "keys and values", "key/value", "past_key")),
-    Category("weights", "weights", "#3880fb", ("weight", "parameter", "buffers of the model", "model")),
+    Category("kv", "keys and values", "#639774", ("kv", "keys and values", "key/value", "past_key")),
+    Category("weights", "weights", "#567fec", ("weight", "parameter", "buffers of the model", "model")),
     Category(
-        "context", "context and libraries", "#837e97",
+        "context", "context and libraries", "#9292ac",
         ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph"),
     ),
-    Category("held", "live, kind not known", "#d8d57f"),
+    Category("held", "live, kind not known", "#c2c888"),
 )  # fmt: skip
 
 _BY_KEY = {category.key: category for category in CATEGORIES}
