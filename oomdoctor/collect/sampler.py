@@ -14,13 +14,14 @@ MOST_OF_A_CORE = 0.1
 
 
 class Sampler:
-    """Calls `look` at once, then at growing pauses up to `interval` seconds, in a thread of its own."""
+    """Calls `look` again and again, at growing pauses up to `interval` seconds, in a thread of its own."""
 
-    def __init__(self, look: Callable[[], None], interval: float, name: str) -> None:
-        """`look` must not raise; the sampler stops looking if it does and keeps the words in `failure`."""
+    def __init__(self, look: Callable[[], None], interval: float, delay: float, name: str) -> None:
+        """`delay`: seconds before the first look. If `look` raises, the sampler stops and says why in `failure`."""
         self.failure: str | None = None
         self._look = look
         self._interval = interval
+        self._delay = delay
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"oomdoctor-{name}", daemon=True)
 
@@ -38,6 +39,8 @@ class Sampler:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        if self._stopped.wait(self._delay):
+            return
         pause = min(FIRST_PAUSE_SECONDS, self._interval)
         while True:
             begun = time.monotonic()

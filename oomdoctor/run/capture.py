@@ -7,9 +7,6 @@ from pathlib import Path
 
 from ..bundle.redact import StreamMasker
 
-HEAD_BYTES = 1 << 20
-TAIL_BYTES = 4 << 20
-
 
 class StreamCapture:
     """One stream's log: the head in `<path>`, what follows in `<path>.tail-1`, `-2` …, of which the last three stay.
@@ -18,7 +15,7 @@ class StreamCapture:
     the first failure (a full disk, a folder that has gone) ends the capture and is kept in `failure`.
     """
 
-    def __init__(self, path: Path, head_bytes: int = HEAD_BYTES, tail_bytes: int = TAIL_BYTES) -> None:
+    def __init__(self, path: Path, head_bytes: int, tail_bytes: int) -> None:
         self.failure: str | None = None
         self._path = path
         self._head_left = head_bytes

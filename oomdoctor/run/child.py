@@ -78,6 +78,7 @@ class Child:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+        self.started = time.time()
         self.received: set[int] = set()
         """Signals that came for the command from outside."""
 
@@ -89,7 +90,7 @@ class Child:
         streams: Sequence[Stream],
         mask: set[int],
     ) -> Child:
-        """Start `command`, found on PATH, with its streams in place and the signal mask that the wrapper was started with.
+        """Start `command`, found on PATH, with its streams in place and the signal mask that the wrapper had itself.
 
         Descriptors that the wrapper inherited go on to it; the wrapper then lets go of them. Raises CannotStart.
         """

@@ -15,12 +15,14 @@ import json
 import os
 import select
 import signal
-import socket
 import time
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
-from .capture import StreamCapture
 from .terminal import Stream
+
+if TYPE_CHECKING:
+    from .capture import StreamCapture
 
 _CHUNK = 64 << 10
 _PIPE_CHUNK = 4096
@@ -40,17 +42,18 @@ class Relay:
 
         `make_capture` is called in the relay with the name of each log. Raises OSError when there can be no process.
         """
-        self._control, theirs = socket.socketpair()
+        questions, self._questions = os.pipe()
+        self._answers, answers = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             status = 1
             try:
-                self._control.close()
-                _become_relay(theirs, streams, make_capture, blocked)
+                _become_relay(questions, answers, streams, make_capture, blocked)
                 status = 0
             finally:
                 os._exit(status)
-        theirs.close()
+        os.close(questions)
+        os.close(answers)
         for stream in streams:
             if not stream.is_terminal:  # a terminal's size is set through it
                 os.close(stream.source)
@@ -72,7 +75,8 @@ class Relay:
     def finish(self) -> tuple[str, ...]:
         """After the command's end: wait, briefly, until its output is passed on and kept; what could not, in words."""
         answer = self._ask(_ENDED, patience=_DRAIN_SECONDS * 2)
-        self._control.close()
+        os.close(self._questions)
+        os.close(self._answers)
         try:
             failures = json.loads(answer)
         except ValueError:
@@ -82,10 +86,9 @@ class Relay:
     def _ask(self, question: bytes, patience: float) -> bytes:
         answer = b""
         with contextlib.suppress(OSError):
-            self._control.settimeout(patience)
-            self._control.sendall(question)
-            while not answer.endswith(_DONE):
-                data = self._control.recv(4096)
+            os.write(self._questions, question)
+            while not answer.endswith(_DONE) and select.select([self._answers], [], [], patience)[0]:
+                data = os.read(self._answers, 4096)
                 if not data:
                     break
                 answer += data
@@ -164,12 +167,13 @@ class _Route:
 
 
 def _become_relay(
-    control: socket.socket,
+    questions: int,
+    answers: int,
     streams: Sequence[Stream],
     make_capture: Callable[[str], StreamCapture | None],
     blocked: Collection[int],
 ) -> None:
-    keep = {control.fileno(), 1, 2, *(stream.source for stream in streams)}
+    keep = {questions, answers, 1, 2, *(stream.source for stream in streams)}
     for number in (int(name) for name in os.listdir("/proc/self/fd")):
         if number not in keep:
             with contextlib.suppress(OSError):
@@ -178,20 +182,21 @@ def _become_relay(
     destinations = {stream.destination for stream in streams}
     for number in {1, 2} - destinations:
         os.dup2(0, number)
-    _Loop(control, [_Route(stream, make_capture(stream.log_name)) for stream in streams], blocked).run()
+    _Loop(questions, answers, [_Route(stream, make_capture(stream.log_name)) for stream in streams], blocked).run()
 
 
 class _Loop:
     """Waits for output, room to pass it on, and the supervisor's words."""
 
-    def __init__(self, control: socket.socket, routes: list[_Route], blocked: Collection[int]) -> None:
-        self._control: socket.socket | None = control
+    def __init__(self, questions: int, answers: int, routes: list[_Route], blocked: Collection[int]) -> None:
+        self._questions: int | None = questions
+        self._answers = answers
         self._routes = routes
         self._blocked = blocked
         self._drain_until: float | None = None
 
     def run(self) -> None:
-        while self._control is not None or not all(route.is_over for route in self._routes):
+        while self._questions is not None or not all(route.is_over for route in self._routes):
             self._step()
             if self._drain_until is not None and (self._is_drained() or time.monotonic() > self._drain_until):
                 self._finish_captures()
@@ -199,16 +204,16 @@ class _Loop:
 
     def _step(self) -> None:
         poll = select.poll()
-        if self._control is not None:
-            poll.register(self._control, select.POLLIN)
+        if self._questions is not None:
+            poll.register(self._questions, select.POLLIN)
         for route in self._routes:
             if route.held:
                 poll.register(route.destination, select.POLLOUT)
             elif route.source is not None:
                 poll.register(route.source, select.POLLIN)
         ready = {number for number, _ in poll.poll(self._timeout_ms())}
-        if self._control is not None and self._control.fileno() in ready:
-            self._listen(self._control)
+        if self._questions is not None and self._questions in ready:
+            self._listen(self._questions)
         for route in self._routes:
             if route.held:
                 if route.destination in ready:
@@ -227,14 +232,10 @@ class _Loop:
         due = min((route.flush_at for route in self._routes if route.flush_at is not None), default=None)
         return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
 
-    def _listen(self, control: socket.socket) -> None:
-        try:
-            words = control.recv(64)
-        except OSError:
-            words = b""
+    def _listen(self, questions: int) -> None:
+        words = os.read(questions, 64)
         if not words:  # the supervisor is gone: pass on and keep what comes until its end
-            control.close()
-            self._control = None
+            self._hang_up()
         if _CLEAR in words:
             while signal.sigtimedwait(self._blocked, 0) is not None:
                 pass
@@ -260,11 +261,13 @@ class _Loop:
         if self._drain_until is not None:
             self._drain_until = None
             self._answer(json.dumps(failures).encode())
-            if self._control is not None:
-                self._control.close()
-                self._control = None
+            self._hang_up()
 
     def _answer(self, words: bytes) -> None:
-        if self._control is not None:
-            with contextlib.suppress(OSError):
-                self._control.sendall(words + _DONE)
+        with contextlib.suppress(OSError):
+            os.write(self._answers, words + _DONE)
+
+    def _hang_up(self) -> None:
+        if self._questions is not None:
+            os.close(self._questions)
+            self._questions = None

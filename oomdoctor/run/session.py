@@ -6,23 +6,23 @@ import contextlib
 import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..bundle.redact import mask_command, mask_environment
 from ..bundle.write import BundleWriter, holds_incident
-from ..collect.host import describe_host
 from ..errors import BundleError
-from .capture import HEAD_BYTES, TAIL_BYTES, StreamCapture
+from .baseline import Baseline, read_baseline
 from .child import FORWARDED, CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
 from .relay import Relay
-from .signs import out_of_memory_seen
 from .terminal import Stream, occupy_closed_numbers, open_streams
-from .watch import Watch
+
+if TYPE_CHECKING:
+    from .capture import StreamCapture
+    from .watch import Watch
 
 PROBE_SITE = Path(__file__).resolve().parent.parent / "probe" / "site"
 
@@ -40,7 +40,7 @@ class RunOptions:
     """Names the incident folder; None: after the command."""
     interval_seconds: float = 0.5
     probe: bool = True
-    keep_output_bytes: int = HEAD_BYTES + TAIL_BYTES
+    keep_output_bytes: int = 5 << 20
     """Kept of each stream: a fifth from its beginning, the rest from its end."""
 
 
@@ -77,10 +77,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
     occupy_closed_numbers()
     unseen: list[tuple[str, str, str]] = []
     writer = _open_bundle(command, options, unseen)
-    watch = None
-    if writer is not None:
-        _write_manifest(writer, command, options)
-        watch = Watch(writer, options.interval_seconds)
+    before = read_baseline()
     mask = block_signals()
     try:
         streams = _open_streams(unseen)
@@ -98,8 +95,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
             raise
         _close_child_ends(streams)
         let_go_of_inherited()
-        if watch is not None:
-            watch.start(child.pid)
+        watch = None if writer is None else _start_watch(writer, command, options, before, child)
         end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
         ended = time.time()
         if relay is not None:
@@ -113,6 +109,8 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
                 writer.append("unseen", {"what": what, "why": why, "how": how})
             writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended})
             writer.close()
+            from .signs import out_of_memory_seen
+
             seen = out_of_memory_seen(writer.directory, counters, end.status, end.signal)
     finally:
         while signal.sigtimedwait(FORWARDED, 0) is not None:
@@ -143,7 +141,9 @@ def _open_bundle(
 ) -> BundleWriter | None:
     name = _plain(options.name or _name_of(command))
     wanted = options.output or Path("reports") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-    elsewhere = Path(tempfile.gettempdir()) / f"oomdoctor-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{name}"
+    elsewhere = (
+        Path(os.environ.get("TMPDIR", "/tmp")) / f"oomdoctor-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{name}"
+    )
     for directory in (wanted, elsewhere):
         try:
             # absolute, for the command may change its directory, and so may its children
@@ -173,7 +173,22 @@ def _plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "run"
 
 
-def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOptions) -> None:
+def _start_watch(
+    writer: BundleWriter, command: Sequence[str], options: RunOptions, before: Baseline, child: Child
+) -> Watch:
+    # loaded while the command starts, on another core, not before it
+    from .watch import Watch
+
+    _write_manifest(writer, command, options, child.started)
+    watch = Watch(writer, options.interval_seconds, before)
+    watch.start(child.pid)
+    return watch
+
+
+def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOptions, started: float) -> None:
+    from ..bundle.redact import mask_command, mask_environment
+    from ..collect.host import describe_host
+
     directory = None
     with contextlib.suppress(OSError):
         directory = os.getcwd()
@@ -182,7 +197,7 @@ def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOp
             "oomdoctor": __version__,
             "command": mask_command(command),
             "working_directory": directory,
-            "started": time.time(),
+            "started": started,
             "sample_interval_seconds": options.interval_seconds,
             "probe": options.probe,
             "host": describe_host(),
@@ -227,6 +242,8 @@ def _start_relay(
     def make_capture(log_name: str) -> StreamCapture | None:
         if writer is None:
             return None
+        from .capture import StreamCapture  # loaded in the relay, beside the command
+
         return StreamCapture(writer.directory / log_name, head, options.keep_output_bytes - head)
 
     try:

@@ -8,31 +8,33 @@ from dataclasses import replace
 from .. import __version__
 from ..bundle.redact import mask_text
 from ..bundle.write import BundleWriter
-from ..collect.cgroup import CgroupCounters, MemoryCgroup, find_memory_cgroup, read_pressure, read_system_oom_kills
+from ..collect.cgroup import find_memory_cgroup, read_pressure, read_system_oom_kills
 from ..collect.host import Tree, TreeReader, read_host, read_limits
-from ..collect.kernel_log import KernelLog
 from ..collect.nvml import Nvml
 from ..collect.sampler import Sampler, Thinner
 from ..model.devices import DeviceReading
 from ..model.run import HostLimits, OomCounters
+from .baseline import Baseline
 
+_HOST_DELAY_SECONDS = 0.03
+_DEVICE_DELAY_SECONDS = 0.2
+"""No command has memory on a device sooner; a short one is spared the start of NVML."""
 _HOST_PATIENCE_SECONDS = 0.5
 _DEVICE_PATIENCE_SECONDS = 0.1
 _DEVICE_PATIENCE_AFTER_CRASH_SECONDS = 2.0
 
 
 class Watch:
-    """Made before the command starts (it reads the counters), started with the command, finished after its end."""
+    """Started when the command has started, finished after its end."""
 
-    def __init__(self, writer: BundleWriter, interval: float) -> None:
+    def __init__(self, writer: BundleWriter, interval: float, before: Baseline) -> None:
         """`interval`: seconds between samples."""
         self._writer = writer
         self._interval = interval
-        self._group = find_memory_cgroup()
-        self._groups: dict[str, tuple[MemoryCgroup, CgroupCounters]] = {}
-        self._add_group(self._group)
-        self._system_kills = read_system_oom_kills()
-        self._kernel = KernelLog()
+        self._group = before.group
+        self._groups = {before.group.path: (before.group, before.counters)} if before.group else {}
+        self._system_kills = before.system_oom_kills
+        self._kernel = before.kernel
         self._limits = HostLimits()
         self._nvml = Nvml()
         self._pids: tuple[int, ...] = ()
@@ -46,11 +48,11 @@ class Watch:
         """Begin to sample the command `pid` and its descendants."""
         self._tree_reader = TreeReader(pid)
         self._pids = (pid,)
-        self._note_limits(replace(read_limits(pid)))
+        self._note_limits(read_limits(pid))
         self._writer.append("versions", {"versions": {"oomdoctor": __version__}})
         self._samplers = [
-            Sampler(self._look_at_host, self._interval, "host"),
-            Sampler(self._look_at_devices, self._interval, "devices"),
+            Sampler(self._look_at_host, self._interval, _HOST_DELAY_SECONDS, "host"),
+            Sampler(self._look_at_devices, self._interval, _DEVICE_DELAY_SECONDS, "devices"),
         ]
         for sampler in self._samplers:
             sampler.start()
@@ -85,7 +87,7 @@ class Watch:
         group = find_memory_cgroup(tree.pids[0])
         if group is not None and group.path not in self._groups:
             # moved since its start, as by systemd-run or cgexec
-            self._add_group(group)
+            self._groups[group.path] = (group, group.counters())
             self._group = group
             self._note_limits(
                 replace(
@@ -124,10 +126,6 @@ class Watch:
                 fields = {name: value for name, value in vars(reading).items() if name != "source"}
                 fields["processes"] = None if reading.processes is None else [vars(one) for one in reading.processes]
                 self._writer.append("device", {**fields, "time": reading.time_seconds})
-
-    def _add_group(self, group: MemoryCgroup | None) -> None:
-        if group is not None:
-            self._groups[group.path] = (group, group.counters())
 
     def _note_limits(self, limits: HostLimits) -> None:
         named = {
