@@ -168,7 +168,7 @@ _STAGES = {"prepare_for_verify": "verify", "prepare_for_extend": "prefill", "pre
 _POOL_DETAILS = (
     compile_form(r"[Tt]r(?:y|ied) to allocate {needed_tokens:n} tokens"),
     compile_form(
-        r"(?:^|[^\w ])\s?Ava(?:il|li)able tokens: {available_tokens:n}"
+        r"\bAva(?:il|li)able tokens: {available_tokens:n}"
         r"(?: \(available_size={free_tokens:n} \+ evictable_size={evictable_tokens:n}\))?"
     ),
     compile_form(r"self\.token_to_kv_pool(?:_allocator)?\.available_size\(\)={free_tokens:n}"),

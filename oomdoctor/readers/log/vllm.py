@@ -387,8 +387,12 @@ _SERVING: tuple[Pattern, ...] = (
         EventKind.ENGINE_LOAD,
         " KV cache usage: ",
         r"(?:Engine {replica:n}: .{0,200}?)?Running: {running:n} reqs,(?: Swapped: {swapped:n} reqs,)?"
-        r" (?:Pending|Waiting): {waiting:n} reqs,.{0,160}?KV cache usage: {kv_usage:percent}%"
-        r"(?:.{0,400}?Preemptions: {preemptions:n}\b)?",
+        r" (?:Pending|Waiting): {waiting:n} reqs,.{0,160}?KV cache usage: {kv_usage:percent}%",
+    ),
+    _form(
+        EventKind.ENGINE_PREEMPTED,
+        "Preemptions: ",
+        r"Running: [0-9]{1,9} reqs,.{0,300}?\bPreemptions: {retracted:n}\b",
     ),
     _form(
         EventKind.ENGINE_PREEMPTED,
