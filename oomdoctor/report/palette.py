@@ -16,7 +16,7 @@ INK = "#14171c"
 
 @dataclass(frozen=True)
 class Category:
-    """A kind of memory. `words` are looked for in a part's name, in the order of `CATEGORIES`."""
+    """A kind of memory. A part belongs to the first of `CATEGORIES` one of whose `words` begins a word of its name."""
 
     key: str
     label: str
@@ -26,10 +26,13 @@ class Category:
 
 CATEGORIES = (
     Category("unattributed", "unattributed", "#c3c8d0", ("unattributed", "unexplained", "unaccounted")),
-    Category("idle", "idle in the allocator", "#e9df8e", ("idle", "fragment", "unallocated", "inactive", "releasable")),
-    Category("free", "free", "#ffffff", ("free", "available", "unused", "left for")),
+    Category(
+        "idle", "idle in the allocator", "#e9df8e",
+        ("idle", "freed, waiting", "fragment", "unallocated", "inactive", "releasable"),
+    ),
+    Category("free", "free", "#ffffff", ("free ", "available", "unused", "left for", "below the limit")),
     Category("others", "other processes", "#bb6e36", ("other process", "foreign", "neighbour", "other user", "others")),
-    Category("gradients", "gradients", "#9baffa", ("gradient", "grads")),
+    Category("gradients", "gradients", "#9baffa", ("gradient", "grads", "grad ")),
     Category("optimizer", "optimizer state", "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
     Category(
         "activations", "activations", "#d9b040",
@@ -54,8 +57,16 @@ _DRAWN_LAST = ("idle", "unattributed", "free")
 
 def category_of(name: str) -> Category:
     """The category a budget part, owner or curve belongs to by its name."""
-    lowered = name.lower()
-    return next((each for each in CATEGORIES if any(word in lowered for word in each.words)), HELD)
+    # Padded, so that `free ` finds the word and not `freed`.
+    lowered = f" {name.lower()} "
+    return next((each for each in CATEGORIES if any(_begins(word, lowered) for word in each.words)), HELD)
+
+
+def _begins(word: str, text: str) -> bool:
+    place = text.find(word)
+    while place > 0 and text[place - 1].isalnum():
+        place = text.find(word, place + 1)
+    return place > 0
 
 
 def draw_order(category: Category) -> int:

@@ -174,7 +174,7 @@ def _request(bar: BudgetView) -> Markup:
 def _fill(category: Category, *, edge: bool = False) -> Markup:
     if category.key == "free":
         return Markup(
-            '<rect class="empty" fill="none" stroke="currentColor" x="0.5" y="0.5" width="100%" height="100%"/>'
+            '<rect class="empty" fill="none" stroke="currentColor" stroke-width="2" width="100%" height="100%"/>'
         )
     solid = Markup('<rect width="100%" height="100%" fill="{}"/>').format(category.colour)
     if category.key in ("idle", "unattributed"):

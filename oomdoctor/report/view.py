@@ -25,7 +25,7 @@ from ..model.diagnosis import (
 )
 from ..model.units import format_bytes
 from .bars import BudgetView, view_budget
-from .palette import Category, category_of
+from .palette import FREE, Category, category_of
 from .text import format_share, format_value, one_line, plain, shorten
 from .timeline import Chart, view_charts
 
@@ -288,17 +288,23 @@ def view_holdings(holdings: tuple[Holding, ...], budgets: tuple[Budget, ...]) ->
 
 def _primary_first(diagnosis: Diagnosis) -> list[Budget]:
     """The budgets, that of the place the report is about first."""
-    incident = diagnosis.incidents[0].where if diagnosis.incidents else ""
-    asked = [budget.where for budget in diagnosis.budgets if budget.request_bytes is not None]
-    # The incident's place is that of the failure in the input's words; the limit that was hit may be a narrower one.
-    places = [finding.scope.get("device", "") for finding in diagnosis.findings[:1]]
-    places += [where for where in asked if where == incident] + asked + [incident]
     budgets = list(diagnosis.budgets)
-    for place in places:
-        for budget in budgets:
-            if budget.where == place:
-                return [budget, *(each for each in budgets if each is not budget)]
-    return budgets
+    if not budgets:
+        return []
+    device = next((finding.scope.get("device") for finding in diagnosis.findings[:1]), None)
+    asked = [budget for budget in budgets if budget.request_bytes is not None] or budgets
+    where = diagnosis.incidents[0].where if diagnosis.incidents else ""
+    named = [budget for budget in budgets if budget.where == device]
+    if where != "host":
+        named += [budget for budget in asked if budget.where == where]
+    # On the host one bound stands inside another (process, cgroup, machine): the fullest is the one that was hit.
+    primary = named[0] if named else min(asked, key=_free_ratio)
+    return [primary, *(budget for budget in budgets if budget is not primary)]
+
+
+def _free_ratio(budget: Budget) -> float:
+    free = [part.bytes for part in budget.parts if category_of(part.name) is FREE]
+    return sum(free) / budget.total_bytes if free and budget.total_bytes > 0 else 1.0
 
 
 def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...]:
