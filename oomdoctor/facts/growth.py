@@ -67,7 +67,8 @@ def _put_spike(
     """Compare the failing step, with the request it did not get, to the steps before it.
 
     What all steps share (weights, state) is taken off before ratios are formed. The failing step's need is a lower
-    bound: it ended at the request. Far above is twice the highest step before, or a quarter above steps that were level.
+    bound: it ended at the request. Far above is twice the highest step before, or a quarter above steps that were
+    level.
     """
     begin = int(steps.first_event[-1])
     chosen = ownership.replay.events.action[begin : oom.event_index] == _ALLOC
