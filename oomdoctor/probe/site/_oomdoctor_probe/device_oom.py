@@ -55,6 +55,9 @@ class _Observer:
     @guarded("recording that a device is out of memory")
     def observe(self, device: int, requested: int, total: int, free: int, *_: object) -> None:
         """What torch calls. Later versions may pass more."""
+        if self.pid != os.getpid():
+            # A forked child inherits the observer, not what it has seen.
+            self.__init__(self._torch)  # type: ignore[misc]
         self.count += 1
         now = monotonic()
         about = self._describe(int(device), int(requested), int(total), int(free))

@@ -104,7 +104,9 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
     _write(about, chain, with_code=not (out_of_memory or interrupted))
     if out_of_memory:
         _write_with_objects(about, chain)
-        reserve.take()
+        if thread is not None:
+            # The process goes on and may need it again. One that ends needs room to print its traceback.
+            reserve.take()
     if any(is_device_oom(link) for link in chain):
         observer = sys.modules.get(__package__ + ".device_oom")
         if observer is not None:

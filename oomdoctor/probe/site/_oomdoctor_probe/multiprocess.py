@@ -2,8 +2,8 @@
 
 A child catches what its target raises and prints it itself, so no hook is called, and one that was forked leaves
 without a shutdown of Python. Nothing of multiprocessing is replaced, for that would show in the traceback it prints:
-its finalizers tell of the end. Up to Python 3.12 they run while the exception is still on its way; from 3.13 on they run
-later, and the interpreter's own monitoring tells when the one function that catches it has done so.
+its finalizers tell of the end. Up to Python 3.12 they run while the exception is still on its way; from 3.13 on they
+run later, and the interpreter's own monitoring tells when the one function that catches it has done so.
 """
 
 from __future__ import annotations

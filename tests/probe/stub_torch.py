@@ -1,0 +1,94 @@
+"""A stand-in for torch with the surface that the probe uses, in the shape of several versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RECORD = {
+    "1.13": "def _record_memory_history(enabled, device=None):\n    calls.append({'enabled': enabled})\n",
+    "2.0": (
+        "def _record_memory_history(enabled, record_context=True, trace_alloc_max_entries=1,\n"
+        "                           trace_alloc_record_context=False, device=None, record_context_cpp=False):\n"
+        "    calls.append({'enabled': enabled, 'max_entries': trace_alloc_max_entries, 'context': record_context})\n"
+    ),
+    "2.1": (
+        "def _record_memory_history(enabled='all', *args, **kwargs):\n"
+        "    _record_memory_history_impl(enabled, *args, **kwargs)\n"
+        "def _record_memory_history_impl(enabled='all', context='all', stacks='all', max_entries=0, device=None):\n"
+        "    calls.append({'enabled': enabled, 'context': context, 'stacks': stacks, 'max_entries': max_entries})\n"
+    ),
+    "2.14": (
+        "def _record_memory_history(enabled='all', *args, **kwargs):\n"
+        "    _record_memory_history_impl(enabled, *args, **kwargs)\n"
+        "def _record_memory_history_impl(enabled='all', context='all', stacks='all', max_entries=0, device=None,\n"
+        "                                clear_history=False, compile_context=False, skip_actions=None):\n"
+        "    calls.append({'enabled': enabled, 'context': context, 'stacks': stacks, 'max_entries': max_entries})\n"
+    ),
+    # With cudaMallocAsync torch refuses.
+    "refusing": "def _record_memory_history(*args, **kwargs):\n    raise RuntimeError('not supported')\n",
+}
+OBSERVER = {"1.13": "_cuda_attachOutOfMemoryObserver", "2.0": "_cuda_attachOutOfMemoryObserver"}
+
+INIT = """
+__version__ = {version!r}
+class OutOfMemoryError(RuntimeError): pass
+OutOfMemoryError.__module__ = 'torch'
+from . import _C, cuda, version
+
+def allocate(size, device=0):
+    cuda._lazy_init()
+    if size > _C.free:
+        for observer in _C.observers:
+            observer(device, size, 1 << 34, _C.free)
+        raise OutOfMemoryError('CUDA out of memory. Tried to allocate %d bytes' % size)
+    _C.free -= size
+"""
+C = """
+observers = []
+free = 1 << 30
+def {observer}(callback):
+    observers.append(callback)
+"""
+CUDA = """
+import threading
+from . import memory
+_initialized = False
+_tls = threading.local()
+_queued_calls = []
+def is_initialized(): return _initialized
+def device_count(): return 2
+def memory_stats(device):
+    from .. import _C
+    if not _initialized: return {}
+    used = (1 << 30) - _C.free if device == 0 else 0
+    return {'allocated_bytes.all.current': used, 'reserved_bytes.all.current': used,
+            'reserved_bytes.all.peak': used, 'num_ooms': 0}
+def _lazy_call(callable, **kwargs):
+    if _initialized: callable()
+    else: _queued_calls.append((callable, []))
+def _lazy_init():
+    global _initialized
+    if _initialized or hasattr(_tls, 'is_initializing'): return
+    _tls.is_initializing = True
+    for call, _ in _queued_calls: call()
+    del _tls.is_initializing
+    _initialized = True
+"""
+MEMORY = """
+calls = []
+{record}
+def _snapshot(device=None):
+    from .. import _C
+    return {{'segments': [], 'device_traces': [[]], 'free': _C.free}}
+"""
+
+
+def write_stub(folder: Path, version: str) -> None:
+    """Put the stub into a folder of the script's."""
+    torch = folder / "torch"
+    (torch / "cuda").mkdir(parents=True)
+    (torch / "__init__.py").write_text(INIT.format(version=version))
+    (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
+    (torch / "_C.py").write_text(C.format(observer=OBSERVER.get(version, "_cuda_attach_out_of_memory_observer")))
+    (torch / "cuda" / "__init__.py").write_text(CUDA)
+    (torch / "cuda" / "memory.py").write_text(MEMORY.format(record=RECORD[version]))

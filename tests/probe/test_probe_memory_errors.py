@@ -1,0 +1,254 @@
+"""GIVEN a process that cannot get any more memory WHEN it fails THEN the record names what held it, and where."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Any
+
+import pytest
+from watched import Harness
+
+LIMIT = "import resource\nresource.setrlimit(resource.RLIMIT_AS, ({0} << 20, {0} << 20))\n"
+MIB = 1 << 20
+
+
+def held(harness: Harness, text: str, limit_mib: int = 256) -> list[dict[str, Any]]:
+    """Large objects recorded for a script that must fail under the limit as it does without the probe."""
+    path = harness.script(LIMIT.format(limit_mib) + text)
+    watched = harness.run(path)
+    assert watched.returncode == 1
+    # More than is sure without the probe ("lost sys.stderr"): the reserve that was given back is room for that too.
+    assert watched.stderr.endswith(b"MemoryError\n")
+    first, *rest = harness.records("exception")
+    assert first["is_memory_error"] is True
+    assert first["large_objects"] == []
+    assert harness.records("probe-error") == []
+    assert [record["id"] for record in rest] == [first["id"]]
+    return list(rest[0]["large_objects"])
+
+
+def test_a_list_that_grew_until_nothing_was_left(each: Harness) -> None:
+    text = """
+def main():
+    batches = []
+    while True:
+        batches.append(bytes(1000))
+main()
+"""
+    largest, *_ = held(each, text)
+    assert (largest["type"], largest["holder"]) == ("list", "local 'batches' in main()")
+    assert (largest["file"], largest["line"], largest["function"]) == (str(each.folder / "script.py"), 7, "main")
+    assert 180 * MIB < largest["deep_bytes"] < 256 * MIB
+    assert largest["complete"] is False
+    assert largest["length"] * 1000 < largest["deep_bytes"]
+
+
+def test_the_smallest_allocation_fails(each: Harness) -> None:
+    """Everything is taken to the last word before the error: only the reserve is left to write with."""
+    text = """
+def main():
+    numbers = []
+    try:
+        number = 1 << 70
+        while True:
+            number += 1
+            numbers.append(number)
+    except MemoryError:
+        pass
+    rest = []
+    for size in (1 << 20, 1 << 16, 1 << 12, 1 << 9, 64, 1):
+        try:
+            while True:
+                rest.append(bytearray(size))
+        except MemoryError:
+            pass
+    raise MemoryError
+main()
+"""
+    holders = {row["holder"] for row in held(each, text)}
+    assert "local 'numbers' in main()" in holders
+
+
+def test_a_history_kept_by_an_object(each: Harness) -> None:
+    text = """
+class Trainer:
+    def __init__(self):
+        self.history = []
+    def step(self):
+        self.history.append({'loss': 'x' * 5000, 'step': len(self.history)})
+def main():
+    trainer = Trainer()
+    while True:
+        trainer.step()
+main()
+"""
+    largest, *_ = held(each, text)
+    assert largest["holder"] == "attribute self.history of Trainer"
+    assert (largest["line"], largest["function"]) == (8, "step")
+    assert 150 * MIB < largest["deep_bytes"] < 256 * MIB
+
+
+def test_a_global_cache_names_the_line_that_fills_it(each: Harness) -> None:
+    text = """
+CACHE = {}
+def load(key):
+    CACHE[key] = bytearray(100_000)
+def main():
+    for key in range(1_000_000):
+        load(key)
+main()
+"""
+    largest, *_ = held(each, text)
+    assert (largest["type"], largest["holder"]) == ("dict", "global 'CACHE' in __main__")
+    assert (largest["line"], largest["function"]) == (6, "load")
+    assert 180 * MIB < largest["deep_bytes"] < 256 * MIB
+    assert largest["own_bytes"] < MIB
+
+
+def test_one_large_request_that_failed(each: Harness) -> None:
+    text = """
+def read():
+    head = bytearray(50 << 20)
+    return bytearray(len(head) * 100)
+read()
+"""
+    largest, *_ = held(each, text)
+    assert (largest["type"], largest["holder"], largest["line"]) == ("bytearray", "local 'head' in read()", 6)
+    assert largest["deep_bytes"] == pytest.approx(50 * MIB, rel=0.01)
+    assert largest["complete"] is True
+    assert largest["length"] == 50 * MIB
+
+
+def test_slots_sets_and_deques(harness: Harness) -> None:
+    text = """
+import collections
+class Node:
+    __slots__ = ('payload', 'unset')
+def main():
+    node = Node(); node.payload = bytes(20 << 20)
+    window = collections.deque(bytes(1 << 16) for _ in range(400))
+    seen = {bytes([n % 256]) * (1 << 15) + bytes([n // 256]) for n in range(300)}
+    bytes(1 << 40)
+main()
+"""
+    sizes = {row["holder"]: row["deep_bytes"] for row in held(harness, text)}
+    assert sizes["local 'node' in main()"] == pytest.approx(20 * MIB, rel=0.01)
+    assert sizes["local 'window' in main()"] == pytest.approx(25 * MIB, rel=0.01)
+    assert sizes["local 'seen' in main()"] == pytest.approx(9.4 * MIB, rel=0.01)
+
+
+def test_what_is_held_many_times_counts_once(harness: Harness) -> None:
+    text = """
+def main():
+    page = bytes(8 << 20)
+    pages = [page] * 1000
+    bytes(1 << 40)
+main()
+"""
+    sizes = {row["holder"]: row["deep_bytes"] for row in held(harness, text)}
+    assert sizes["local 'pages' in main()"] == pytest.approx(8 * MIB, rel=0.01)
+
+
+def test_no_code_of_the_users_is_run(harness: Harness) -> None:
+    text = """
+class Trap(list):
+    def refuse(self, *a): print('RUN')
+    __len__ = __iter__ = __sizeof__ = __eq__ = __hash__ = __getattr__ = __getitem__ = __bool__ = refuse
+    __class__ = shape = nbytes = property(refuse)
+def main():
+    trap = Trap([bytes(4 << 20)])
+    bytes(1 << 40)
+main()
+"""
+    path = harness.script(text)
+    assert harness.run(path).stdout == b""
+    (record,) = harness.latest("exception")
+    assert record["large_objects"][0]["holder"] == "local 'trap' in main()"
+
+
+def test_a_large_heap_is_searched_for_a_bounded_time(harness: Harness) -> None:
+    text = """
+def main():
+    table = {n: {'a': [n, str(n)], 'b': (n,)} for n in range(300_000)}
+    others = [{'x': n} for n in range(300_000)]
+    bytes(1 << 60)
+main()
+"""
+    path = harness.script(text)
+    harness.run(path)
+    first, second = harness.records("exception")
+    assert second["time"] - first["time"] < 4
+    assert second["large_objects"][0]["holder"] == "local 'table' in main()"
+
+
+def test_a_memory_error_in_a_thread(each: Harness) -> None:
+    text = "import threading\ndef work():\n    kept = bytes(30 << 20)\n    bytes(1 << 60)\n"
+    each.run(each.script(text + "t = threading.Thread(target=work, name='loader')\nt.start()\nt.join()\nprint('on')"))
+    (record,) = each.latest("exception")
+    assert (record["thread"], record["large_objects"][0]["holder"]) == ("loader", "local 'kept' in work()")
+
+
+def test_a_memory_error_behind_another_error(harness: Harness) -> None:
+    text = """
+def load():
+    kept = bytes(30 << 20)
+    bytes(1 << 60)
+try:
+    load()
+except MemoryError:
+    raise RuntimeError('worker failed')
+"""
+    harness.run(harness.script(text))
+    (record,) = harness.latest("exception")
+    assert record["is_memory_error"] is False
+    assert record["chain"][0]["is_memory_error"] is True
+    assert record["large_objects"][0]["holder"] == "local 'kept' in load()"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed here")
+def test_numpy_arrays_and_their_views(harness: Harness) -> None:
+    text = """
+import numpy
+def main():
+    base = numpy.zeros((10, 1 << 20))
+    view = base[2:4]
+    rows = [numpy.zeros(1 << 17) for _ in range(30)]
+    del base
+    numpy.zeros(1 << 50)
+main()
+"""
+    harness.run(harness.script(text))
+    (record,) = harness.latest("exception")
+    assert record["exception_type"].endswith("_ArrayMemoryError")
+    sizes = {row["holder"]: row["deep_bytes"] for row in record["large_objects"]}
+    assert sizes["local 'view' in main()"] == pytest.approx(80 * MIB, rel=0.01)
+    assert sizes["local 'rows' in main()"] == pytest.approx(30 * MIB, rel=0.01)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_tensors_on_the_cpu(harness: Harness) -> None:
+    text = """
+import torch
+def main():
+    weights = torch.zeros(5 << 20)
+    views = [weights[n:] for n in range(10)]
+    losses = [torch.zeros(1 << 18) for _ in range(40)]
+    torch.empty(1 << 50)
+main()
+"""
+    harness.run(harness.script(text))
+    (record,) = harness.latest("exception")
+    assert (record["exception_type"], record["is_memory_error"]) == ("RuntimeError", True)
+    sizes = {row["holder"]: row["deep_bytes"] for row in record["large_objects"]}
+    assert sizes["local 'weights' in main()"] == pytest.approx(20 * MIB, rel=0.01)
+    assert sizes["local 'views' in main()"] == pytest.approx(20 * MIB, rel=0.01)
+    assert sizes["local 'losses' in main()"] == pytest.approx(40 * MIB, rel=0.01)
+
+
+def test_a_memory_error_that_was_caught_changes_nothing(harness: Harness) -> None:
+    text = "try:\n    bytes(1 << 60)\nexcept MemoryError:\n    print('smaller, then')\n"
+    started = time.monotonic()
+    assert harness.run(harness.script(text)).stdout == b"smaller, then\n"
+    assert harness.records("exception") == []
+    assert time.monotonic() - started < 5

@@ -1,0 +1,206 @@
+"""GIVEN a program that uses torch WHEN a device runs out of memory THEN what torch knew of it is written down."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+
+import pytest
+from stub_torch import RECORD, write_stub
+from watched import Harness
+
+FAILING = """
+import torch
+
+def forward():
+    torch.allocate(1 << 29)
+    torch.allocate(1 << 30)
+
+def train():
+    forward()
+
+train()
+"""
+SHOW_CALLS = "import torch\ntorch.cuda._lazy_init()\nprint(torch.cuda.memory.calls)"
+
+
+@pytest.mark.parametrize("version", ["1.13", "2.0", "2.1", "2.14"])
+def test_an_uncaught_oom_leaves_figures_stack_and_snapshot(each: Harness, version: str) -> None:
+    write_stub(each.folder, version)
+    script = each.script(FAILING)
+    watched, alone = each.run(script), each.run(script, probe=False)
+    assert (watched.stderr, watched.returncode) == (alone.stderr, alone.returncode)
+    assert each.records("probe-error") == []
+    assert each.records("torch")[0]["version"] == version
+    first, second = each.records("device-oom")
+    assert first["snapshot_path"] is None
+    assert {**first, "snapshot_path": second["snapshot_path"], "time": second["time"]} == second
+    assert (second["device"], second["requested_bytes"], second["count"]) == (0, 1 << 30, 1)
+    assert (second["device_total_bytes"], second["device_free_bytes"]) == (1 << 34, 1 << 29)
+    assert (second["state"]["allocated_bytes"], second["state"]["active_bytes"]) == (1 << 29, None)
+    assert [row[2] for row in second["frames"]] == ["<module>", "train", "forward", "allocate"]
+    assert second["frames"][2][3] == "torch.allocate(1 << 30)"
+    with open(each.bundle / second["snapshot_path"], "rb") as file:
+        assert pickle.load(file)["free"] == 1 << 29
+    (record,) = each.records("exception")
+    assert (record["exception_type"], record["is_device_oom"]) == ("torch.OutOfMemoryError", True)
+    assert each.records("end")[0]["device_ooms"] == 1
+
+
+@pytest.mark.parametrize("version", ["1.13", "2.0", "2.1", "2.14"])
+def test_history_is_turned_on_in_the_spelling_of_the_version(harness: Harness, version: str) -> None:
+    write_stub(harness.folder, version)
+    expected = {
+        "1.13": {"enabled": True},
+        "2.0": {"enabled": True, "max_entries": 100000, "context": True},
+    }.get(version, {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000})
+    assert eval(harness.run("-c", SHOW_CALLS).stdout) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("history", "stacks", "expected"),
+    [
+        ("off", "always", None),
+        ("5000", "never", {"enabled": "all", "context": None, "stacks": "python", "max_entries": 5000}),
+        ("lots", "always", {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000}),
+    ],
+)
+def test_history_can_be_set(harness: Harness, history: str, stacks: str, expected: dict[str, object] | None) -> None:
+    write_stub(harness.folder, "2.14")
+    harness.variables = {"OOMDOCTOR_HISTORY": history, "OOMDOCTOR_STACKS": stacks}
+    assert eval(harness.run("-c", SHOW_CALLS).stdout) == ([] if expected is None else [expected])
+    assert len(harness.records("probe-error")) == (history == "lots")
+
+
+def test_a_refusal_of_torch_is_written_down_and_stops_nothing(harness: Harness) -> None:
+    write_stub(harness.folder, "refusing")
+    script = harness.script(FAILING)
+    assert harness.run(script).stderr == harness.run(script, probe=False).stderr
+    assert [error["error"] for error in harness.records("probe-error")] == ["RuntimeError: not supported"]
+    assert len(harness.latest("device-oom")) == 1
+    assert set(RECORD) > {"refusing"}
+
+
+def test_nothing_is_initialised_by_the_probe(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    ended = harness.run("-c", "import torch; print(torch.cuda._initialized, torch._C.observers)")
+    assert ended.stdout == b"False []\n"
+
+
+def test_a_search_for_the_largest_batch_does_not_fill_the_disk(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import torch
+for attempt in range(3000):
+    try:
+        torch.allocate((1 << 31) + attempt)
+    except torch.OutOfMemoryError:
+        pass
+torch.allocate(1 << 29)
+torch.allocate(1 << 40)
+"""
+    harness.run(harness.script(text))
+    records = harness.latest("device-oom")
+    assert len(records) < 60
+    last = max(records, key=lambda record: record["count"])
+    assert (last["count"], last["requested_bytes"]) == (3001, 1 << 40)
+    assert harness.records("end")[0]["device_ooms"] == 3001
+    names = sorted(path.name for path in harness.bundle.glob("snapshots/*"))
+    assert len(names) == 2
+    assert (harness.bundle / last["snapshot_path"]).exists()
+
+
+def test_first_last_and_largest_snapshots_are_kept(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import sys, torch
+def fail(size):
+    try: torch.allocate(size)
+    except torch.OutOfMemoryError: pass
+torch.cuda._lazy_init()
+sys.modules['_oomdoctor_probe.device_oom']._REST_SECONDS = 0.0
+from time import sleep
+for free in (900, 100, 500, 700, 800):
+    torch._C.free = free << 20
+    fail(1 << 31)
+    sleep(0.05)
+"""
+    harness.run(harness.script(text))
+    kept = sorted(int(path.stem.split("-")[1]) for path in harness.bundle.glob("snapshots/*.pickle"))
+    assert kept == [1, 2, 5]
+
+
+def test_the_allocator_is_sampled_while_it_changes(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import threading, time, torch
+torch.allocate(1 << 20)
+time.sleep(1.3)
+torch.allocate(1 << 20)
+print(threading.active_count(), len(threading.enumerate()))
+"""
+    assert harness.run(harness.script(text)).stdout == b"1 1\n"
+    samples = harness.records("allocator")
+    assert [(sample["device"], sample["allocated_bytes"]) for sample in samples] == [(0, 1 << 20), (0, 2 << 20)]
+
+
+@pytest.mark.parametrize("initialised", [False, True])
+def test_a_forked_child_counts_its_own(harness: Harness, initialised: bool) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import os, torch
+if INITIALISED:
+    torch.allocate(1 << 20)
+if os.fork() == 0:
+    torch.allocate(1 << 40)
+os.wait()
+"""
+    harness.run(harness.script(text.replace("INITIALISED", str(initialised))))
+    assert sorted(end["device_ooms"] for end in harness.records("end")) == [0, 1]
+    (record,) = harness.latest("device-oom")
+    forked = [process["pid"] for process in harness.records("process") if process["forked"]]
+    assert [record["pid"]] == forked
+    assert record["snapshot_path"].startswith(f"snapshots/{forked[0]}-")
+
+
+def test_a_failure_on_a_thread_without_python_frames_gives_the_main_threads_stack(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import _thread, time, torch
+def backward():
+    torch.cuda._lazy_init()
+    _thread.start_new_thread(torch._C.observers[0], (0, 1 << 30, 1 << 34, 0))
+    time.sleep(0.5)
+backward()
+"""
+    harness.run(harness.script(text))
+    (record,) = harness.latest("device-oom")
+    assert record["frames_of"] == "main"
+    assert record["frames"][-1][2:] == ["backward", "time.sleep(0.5)"]
+
+
+def test_torch_can_be_imported_in_threads_and_reloaded(each: Harness) -> None:
+    write_stub(each.folder, "2.14")
+    text = """
+import threading
+threads = [threading.Thread(target=importlib.import_module, args=('torch',)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+import torch
+importlib.reload(torch)
+assert type(torch.__spec__) is importlib.machinery.ModuleSpec
+assert type(torch.__loader__) is importlib.machinery.SourceFileLoader and not vars(torch.__loader__).get('exec_module')
+print(len(torch.cuda._queued_calls), importlib.util.find_spec('torch').name)
+"""
+    assert each.run(each.script("import importlib.machinery, importlib.util" + text)).stdout == b"1 torch\n"
+    assert len(each.records("torch")) == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_the_genuine_torch_is_not_disturbed(harness: Harness) -> None:
+    command = "import torch; print(torch.ones(2).sum(), torch.cuda.is_initialized(), torch.__spec__.loader is not None)"
+    watched, alone = harness.run("-c", command), harness.run("-c", command, probe=False)
+    assert (watched.stdout, watched.stderr) == (alone.stdout, alone.stderr)
+    (record,) = harness.records("torch")
+    assert record["version"].count(".") >= 2
+    assert harness.records("probe-error") == []
