@@ -17,15 +17,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.snapshot import ACTIONS, Events, IntColumn, Snapshot
+from ..model.snapshot import ACTIONS, BLOCK_STATES, Events, IntColumn, Snapshot
 
 ROUNDING_BYTES = 512
+_PENDING = BLOCK_STATES.index("active_pending_free")
 
 BEFORE_RING = -1
 """Start of a lifetime that began before the first recorded event."""
 
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
 _ALLOC, _FREE = _CODE["alloc"], _CODE["free_completed"]
+_SEGMENT_CHANGES = ((("segment_alloc", "segment_map"), 1), (("segment_free", "segment_unmap"), -1))
+_CHANGES = [_ALLOC, _FREE, *(_CODE[name] for names, _ in _SEGMENT_CHANGES for name in names)]
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Replay:
     live_bytes: IntColumn
     reserved_before_bytes: int
     reserved_bytes: IntColumn
+    pending_at_end_bytes: int
+    """Freed, but waiting for another stream, in the final state."""
     disagreement: Disagreement
 
     @property
@@ -122,6 +127,17 @@ class Replay:
         """Bytes live after this event."""
         return self.before_bytes if event == BEFORE_RING else int(self.live_bytes[event])
 
+    def pending_at(self, event: int) -> int:
+        """Bytes that were freed but waited for another stream after this event (part of what was live)."""
+        later = slice(event + 1, None)
+        action, size = self.events.action[later], rounded(self.events.size_bytes[later])
+        begun, done = int(size[action == _CODE["free_requested"]].sum()), int(size[action == _FREE].sum())
+        return max(0, self.pending_at_end_bytes - begun + done)
+
+    def is_final(self, event: int) -> bool:
+        """Whether nothing changed after this event: the final state is that of the event."""
+        return not bool(np.isin(self.events.action[event + 1 :], _CHANGES).any())
+
     def reserved_at(self, event: int) -> int:
         """Bytes reserved after this event."""
         return self.reserved_before_bytes if event == BEFORE_RING else int(self.reserved_bytes[event])
@@ -143,7 +159,7 @@ def replay(snapshot: Snapshot, device: int) -> Replay:
     live = np.cumsum(change)
 
     reserved_change = np.zeros(count, dtype=np.int64)
-    for names, sign in ((("segment_alloc", "segment_map"), 1), (("segment_free", "segment_unmap"), -1)):
+    for names, sign in _SEGMENT_CHANGES:
         chosen = np.isin(events.action, [_CODE[name] for name in names])
         reserved_change[chosen] = sign * events.size_bytes[chosen]
     reserved_end = int(snapshot.segments.total_bytes[snapshot.segments.device == device].sum())
@@ -156,6 +172,7 @@ def replay(snapshot: Snapshot, device: int) -> Replay:
         live_bytes=live[1:],
         reserved_before_bytes=reserved_end - int(reserved_change.sum()),
         reserved_bytes=reserved,
+        pending_at_end_bytes=int(blocks.size_bytes[active][blocks.state[active] == _PENDING].sum()),
         disagreement=disagreement,
     )
 

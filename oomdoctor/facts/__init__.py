@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from . import activity, devices, ending, engine, environment, failure, host, lookalikes, ranks, statistics
+from . import activity, allocator, devices, ending, engine, environment, failure, host, lookalikes, ranks, statistics
 from .deriver import Deriver
 from .registry import REGISTRY
 
 DERIVERS: tuple[Deriver, ...] = (
+    allocator.derive,
     failure.derive,
     statistics.derive,
     activity.derive,
