@@ -50,6 +50,8 @@ class Scalar:
 
         Folding changes white space only, so the two texts are aligned by counting the characters that are not.
         """
+        if "\n" not in self.raw and len(self.raw) == len(self.text) + 2 * len(self.style):
+            return Place(self.place.path, self.place.line, self.place.column + len(self.style) + offset)
         line, column, position = self.place.line, self.place.column, 0
         wanted = sum(not character.isspace() for character in self.text[:offset])
         header = self.raw.find("\n") + 1 if self.style in ("|", ">") else len(self.style)
@@ -155,6 +157,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def read_document(path: Path) -> Section:
     """The mapping in a file. Raises RuleError for a file that cannot be read or is not such a document."""
     try:
+        if path.exists() and not path.is_file():
+            raise RuleError("not a file", path)
         if path.stat().st_size > 4 * MAX_CHARACTERS:
             raise RuleError(f"larger than {MAX_CHARACTERS} characters", path)
         text = path.read_text(encoding="utf-8")

@@ -40,20 +40,25 @@ def version_key(text: str) -> VersionKey | None:
 
 
 def within(version: str, since: str | None, until: str | None) -> bool:
-    """Whether `since` ≤ version ≤ `until`; a bound that is None is open, and `until` 2.9 includes 2.9.1.
+    """Whether a release lies between bounds; a bound that is None is open, and `until` 2.9 includes 2.9.1.
 
-    A version that cannot be read is within nothing but open bounds.
+    Only release numbers count: a vendor's `2.6.0a0` has what 2.6 has. A version that cannot be read is within
+    nothing but open bounds.
     """
-    key = version_key(version)
-    if key is None:
+    release = _release(version)
+    if not release:
         return since is None and until is None
-    lower, upper = version_key(since) if since else None, version_key(until) if until else None
-    if lower is not None and key < lower:
+    lower, upper = _release(since or ""), _release(until or "")
+    if _padded(release, len(lower)) < lower:
         return False
-    return upper is None or key <= upper or _release(version)[: len(_release(until or ""))] == _release(until or "")
+    return not upper or _padded(release, len(upper))[: len(upper)] <= upper
 
 
 def _release(text: str) -> list[int]:
     """The release numbers as written, zeros included: `2.0` bounds 2.0.1, not 2.9."""
     found = _VERSION.fullmatch(text)
     return [int(part) for part in found["release"].split(".")] if found else []
+
+
+def _padded(release: list[int], length: int) -> list[int]:
+    return release + [0] * (length - len(release))

@@ -8,7 +8,10 @@ Nothing else: no calls, no indexing, no attributes beyond fact names. Truth has 
 from __future__ import annotations
 
 import ast
+import io
 import operator
+import re
+import tokenize
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +31,7 @@ MAX_DEPTH = 24
 MAX_NUMBER = 1 << 62
 
 UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
+_LINE_END = re.compile(r"[\r\n]")
 _SIZE = ValueType(Kind.QUANTITY, (1, 0, 0), literal=True)
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -107,8 +111,9 @@ class _Checker:
             self.scalar.place.refuse("the expression is empty")
         if len(self.text) > MAX_LENGTH:
             self.scalar.place.refuse(f"the expression is longer than {MAX_LENGTH} characters")
-        self.text = " ".join(self.text.splitlines())
+        self.text = _LINE_END.sub(" ", self.text)
         term, kind = self._term(self._tree(), 0)
+        self._refuse_comments()
         return Expression(self.text, term, kind, tuple(self.names), self.scalar.place_of(self.indent))
 
     def _tree(self) -> ast.expr:
@@ -122,6 +127,12 @@ class _Checker:
             self._place(max(0, offset)).refuse(f"not an expression: {error.msg}")
         except (ValueError, RecursionError, MemoryError, Warning) as error:
             raise self._error(None, "not an expression") from error
+
+    def _refuse_comments(self) -> None:
+        """A comment would swallow the lines that were joined to its own."""
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline) if "#" in self.text else ():
+            if token.type == tokenize.COMMENT:
+                self._place(token.start[1]).refuse("there are no comments inside an expression")
 
     def _error(self, node: ast.AST | None, message: str) -> RuleError:
         place = self._place(0) if node is None else self._at(node)

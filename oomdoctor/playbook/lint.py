@@ -74,11 +74,17 @@ def _cases(rule: Rule) -> Iterator[Problem]:
 
 def _texts(rule: Rule) -> Iterator[Problem]:
     """A fact that no condition needs may be unknown, and then the sentence says 'unknown'."""
-    needed = {name for condition in rule.when for name in condition.names}
-    doubtful = [name for name in _bare(rule.explain) if name not in needed and name not in _ALWAYS_SHOWN]
-    if doubtful:
-        names = ", ".join(dict.fromkeys(doubtful))
-        yield _problem("warning", f"'explain' shows {names}, which 'when' does not need; use [[ … ]]", rule.place)
+    needed = {name for condition in rule.when for name in condition.names}.union(_ALWAYS_SHOWN)
+    texts = [("explain", rule.explain), *((f"do of {remedy.id}", remedy.do) for remedy in rule.remedies)]
+    texts.extend((f"why of {item.what!r}", item.why) for item in rule.not_remedies)
+    for language, words in rule.translations.items():
+        texts.extend([(f"{language}.explain", words.explain)] if words.explain else [])
+        texts.extend((f"{language}.do of {name}", template) for name, template in words.do.items())
+    for where, template in texts:
+        doubtful = dict.fromkeys(name for name in _bare(template) if name not in needed)
+        if doubtful:
+            message = f"{where} shows {', '.join(doubtful)}, which 'when' does not need; use [[ … ]]"
+            yield _problem("warning", message, rule.place)
 
 
 def _bare(template: Template) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ def rule_directories(extra: Sequence[Path | str] = ()) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([default_rules_directory(), *map(Path, extra), *map(Path, listed)]))
 
 
-def load_playbook(directories: Sequence[Path] | None = None) -> Playbook:
+def load_playbook(directories: Iterable[Path] | None = None) -> Playbook:
     """The rules in these directories (the shipped ones where none are given), with the problems found.
 
     Never raises for a fault in a rule or a directory that is not there: those become problems.
@@ -59,9 +59,10 @@ def load_playbook(directories: Sequence[Path] | None = None) -> Playbook:
     rules: dict[str, Rule] = {}
     problems: list[RuleError] = []
     for directory in rule_directories() if directories is None else directories:
-        if not directory.is_dir():
-            problems.append(RuleError("there is no such directory of rules", directory))
-        for path in sorted((*directory.glob("*.yaml"), *directory.glob("*/*.yaml"))):
+        paths = _rule_files(directory)
+        if not paths:
+            problems.append(RuleError("there are no rules (*.yaml) here, nor one level below", directory))
+        for path in paths:
             try:
                 rule = load_rule(path)
                 if rule.id in rules:
@@ -70,6 +71,12 @@ def load_playbook(directories: Sequence[Path] | None = None) -> Playbook:
             except RuleError as problem:
                 problems.append(problem)
     return Playbook(tuple(rules.values()), tuple(problems))
+
+
+def _rule_files(directory: Path) -> list[Path]:
+    return sorted(
+        path for pattern in ("*", "*/*") for end in ("yaml", "yml") for path in directory.glob(f"{pattern}.{end}")
+    )
 
 
 def load_rule(path: Path) -> Rule:

@@ -51,17 +51,22 @@ def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
 
     A cause takes the place of its best symptom, however weak the cause's own evidence is.
     """
+    maskers: dict[str, list[int]] = {}
     waiting = sorted(found, key=lambda pair: (pair[1].confidence.rank, -(pair[1].explains_bytes or 0)))
     placed: list[Finding] = []
     visiting: set[int] = set()
+
+    for number, (rule, _) in enumerate(waiting):
+        for masked in rule.masks:
+            maskers.setdefault(masked, []).append(number)
 
     def place(number: int) -> None:
         if number in visiting:
             return
         visiting.add(number)
         finding = waiting[number][1]
-        for other, (rule, cause) in enumerate(waiting):
-            if finding.rule in rule.masks and _same_place(cause, finding):
+        for other in maskers.get(finding.rule, ()):
+            if _same_place(waiting[other][1], finding):
                 place(other)
         placed.append(finding)
 
@@ -123,7 +128,7 @@ class _Writer:
         speaking = [step for step in self.outcome.trace if step.role in strength and step.value is not None]
         for step in sorted(speaking, key=lambda step: strength.index(step.role)):
             speaks = "for" if step.value else "against"
-            for name in step.condition.term.deciders(self.lookup):
+            for name in step.condition.evaluate(self.lookup).facts:
                 fact, spec = self.facts.find(name, self.member), self.facts.specs[name]
                 if fact is not None:
                     item = EvidenceItem(

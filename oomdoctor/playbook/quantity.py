@@ -97,12 +97,14 @@ def why_not_added(left: ValueType, right: ValueType) -> str | None:
     """Why two terms can be neither added nor compared; None where they can.
 
     A literal number counts tokens, seconds, ratios and counts as it stands, but never bytes: `4 * GiB` says
-    what `4` leaves open.
+    what `4` leaves open. A literal size also stands for that much per second or per token.
     """
     for one, other in ((left, right), (right, left)):
         if one.kind is not Kind.QUANTITY or other.kind is not Kind.QUANTITY:
             return f"{left} does not go with {right}"
         if one.zero:
+            return None
+        if one.literal and one.exponents == (1, 0, 0) and other.exponents[0] == 1:
             return None
         if one.literal and one.plain:
             if other.exponents[0] and not other.literal:

@@ -6,6 +6,7 @@ which is left out as a whole. `{{` and `}}` print braces.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from ..model.units import format_bytes, format_seconds
 from .expression import Expression, parse_expression
 from .quantity import Kind, ValueType
 from .terms import Lookup
+
+_MARK = re.compile(r"[{}]|\[\[|\]\]")
+_SPACE = re.compile(r"\s+")
 
 Format = Callable[[FactValue, ValueType], str]
 
@@ -117,14 +121,9 @@ class _Reader:
 
     def _plain(self) -> str:
         start = self.position
-        while self.position < len(self.text) and (
-            self.text[self.position] not in "{}" and self.text[self.position : self.position + 2] not in ("[[", "]]")
-        ):
-            self.position += 1
-        if self.position == start:
-            self.position += 1
-        folded = " ".join(f"|{self.text[start : self.position]}|".split())
-        return folded[1:-1]
+        following = _MARK.search(self.text, start)
+        self.position = len(self.text) if following is None else max(following.start(), start + 1)
+        return _SPACE.sub(" ", self.text[start : self.position])
 
     def _refuse(self, offset: int, message: str) -> None:
         self.source.place_of(offset).refuse(message)

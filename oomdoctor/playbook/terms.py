@@ -86,9 +86,9 @@ class Arithmetic:
             return None
         try:
             result = self.apply(left, right)
+            return result if math.isfinite(result) else None
         except ArithmeticError:
             return None
-        return result if math.isfinite(result) else None
 
     def deciders(self, lookup: Lookup) -> tuple[str, ...]:
         return merged(self.left.deciders(lookup), self.right.deciders(lookup))

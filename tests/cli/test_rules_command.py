@@ -48,6 +48,17 @@ def test_check_passes_a_sound_rule(directory):
     assert (result.exit_code, result.output) == (0, "1 rule, 0 errors, 0 warnings\n")
 
 
+def test_check_knows_the_codes_that_are_taken(directory):
+    (directory / "FRG001-mine.yaml").write_text(RULE.replace("ZZZ001", "FRG001"))
+    result = call(rules, "check", directory)
+    assert result.exit_code == 2
+    assert "the id FRG001 is taken by" in result.output
+
+
+def test_check_of_a_directory_without_rules_fails(tmp_path):
+    assert call(rules, "check", tmp_path).exit_code == 2
+
+
 def test_check_names_the_place_of_a_fault(directory):
     path = directory / "ZZZ001-pieces.yaml"
     path.write_text(RULE.replace("oom.reserved_unallocated_bytes >=", "oom.reserved_unalocated_bytes >="))

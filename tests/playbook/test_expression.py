@@ -63,6 +63,8 @@ def value(text):
         ("oom.total_bytes / exit.status > 1 * GiB", None),
         ("oom.total_bytes" + " * 1e18" * 20 + " > 1 * GiB", None),
         ("engine.version >= '0.9'", None),
+        ("command.line == '#'", False),
+        ("4611686018427387904" + " * 4611686018427387904" * 20 + " > exit.status", None),
     ],
 )
 def test_values(text, expected):
@@ -113,6 +115,8 @@ def test_versions_are_ordered_by_number(text, expected):
         ("not " * 40 + "exit.killed", 97 + 4, "deeper"),
         ("exit.status" + " " * 500, 1, "a condition is"),
         ("exit.status > 1 or " * 40 + "exit.killed", 1, "longer than"),
+        ("exit.killed # and more", 13, "no comments"),
+        ("command.line == '#' # x", 21, "no comments"),
         ("   ", 1, "empty"),
     ],
 )

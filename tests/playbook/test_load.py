@@ -1,6 +1,8 @@
 """Rule files: what a broken one says, and that it does not spoil the others."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oomdoctor.errors import RuleError
 from oomdoctor.knobs.document import MAX_CHARACTERS, Section, parse_document
@@ -81,6 +83,16 @@ def test_documents_that_are_refused(text, message):
         parse_document(text, "rule.yaml")
 
 
+@given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#, \n\t\x85é\ud800?%@`0"), max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_no_text_raises_anything_but_a_rule_error(text):
+    try:
+        section = parse_document(text, "rule.yaml")
+    except RuleError:
+        return
+    assert isinstance(section, Section)
+
+
 def test_scalars_stay_text():
     found = parse_document("a: 2.10\nb: no\nc: 0x10\nd: 2024-01-01", "x")
     assert isinstance(found, Section)
@@ -99,7 +111,7 @@ def test_a_broken_rule_is_a_problem_and_the_others_still_work(tmp_path):
     assert any("bad.yaml:6:5: there is no fact" in message for message in messages)
     assert any("the id FRG001 is taken by" in message for message in messages)
     assert any("latin.yaml: not UTF-8" in message for message in messages)
-    assert any("no such directory" in message for message in messages)
+    assert any("missing: there are no rules" in message for message in messages)
 
 
 def test_a_file_that_is_not_there_is_a_rule_error(tmp_path):
