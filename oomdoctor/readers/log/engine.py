@@ -209,11 +209,8 @@ class _Reader:
             yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
 
     def record(self, event: LogEvent, span: _Span, text: str) -> None:
-        if self.ledger.add(event) or self.shelf.wants(event.kind):
-            self.show(event, span, text)
-
-    def show(self, event: LogEvent, span: _Span, text: str) -> None:
-        if not self.shelf.wants(event.kind):
+        self.ledger.add(event)
+        if not self.shelf.wants(event.kind, span.number):
             return
         before = self.shown_before(span.start)
         lines = [*before, text, *self.shown_after(span.end)]
@@ -223,12 +220,23 @@ class _Reader:
     def shown_before(self, place: int) -> list[str]:
         """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""
         floor = max(0, place - _REACH)
-        lines = self.buffer[floor:place].split(b"\n")[-_CONTEXT - 1 : -1]
-        return [_last_state(line) for line in lines]
+        end = self.buffer.rfind(b"\n", floor, place)
+        lines: list[str] = []
+        while end >= 0 and len(lines) < _CONTEXT:
+            start = self.buffer.rfind(b"\n", floor, end) + 1 or floor
+            lines.append(_last_state(self.buffer[start:end]))
+            end = start - 1 if start > floor else -1
+        return lines[::-1]
 
     def shown_after(self, place: int) -> list[str]:
-        lines = self.buffer[place : place + _REACH].split(b"\n", _CONTEXT + 1)[1 : _CONTEXT + 1]
-        return [_last_state(line) for line in lines if line or line is not lines[-1]]
+        ceiling = min(len(self.buffer), place + _REACH)
+        start = self.buffer.find(b"\n", place, ceiling) + 1
+        lines: list[str] = []
+        while 0 < start < ceiling and len(lines) < _CONTEXT:
+            end = self.buffer.find(b"\n", start, ceiling)
+            lines.append(_last_state(self.buffer[start : end if end >= 0 else ceiling]))
+            start = end + 1
+        return lines
 
     def read_table(self, span: _Span, text: str) -> None:
         """Reads the nvidia-smi output around a line of it."""

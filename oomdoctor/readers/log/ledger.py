@@ -40,8 +40,8 @@ class EventLedger:
         self._dropped: dict[EventKind, int] = {}
         self._order = 0
 
-    def add(self, event: LogEvent) -> bool:
-        """Records `event`; True when it was not known yet."""
+    def add(self, event: LogEvent) -> None:
+        """Records `event`."""
         self._order += 1
         same: object = event.kind if event.kind in _ONE_STATEMENT else tuple(sorted(event.fields.items(), key=_name))
         key = (same, event.device, event.rank)
@@ -50,16 +50,15 @@ class EventLedger:
             entry.last, entry.last_order, entry.count = event, self._order, entry.count + 1
             if key in last:
                 last.move_to_end(key)
-            return False
+            return
         entry = _Entry(self._order, event, self._order, event)
         if len(first) < _FIRST:
             first[key] = entry
-            return True
+            return
         last[key] = entry
         if len(last) > _LAST:
             _, gone = last.popitem(last=False)
             self._dropped[event.kind] = self._dropped.get(event.kind, 0) + gone.count
-        return True
 
     def events(self) -> tuple[LogEvent, ...]:
         """What was kept, in the order of the log."""
@@ -121,14 +120,13 @@ class ExcerptShelf:
             "detail": _Shelf(first=1, last=1),
         }
 
-    def wants(self, kind: EventKind) -> bool:
-        """Whether events of this kind are shown at all."""
-        return kind not in _BACKGROUND
+    def wants(self, kind: EventKind, line: int) -> bool:
+        """Whether the lines around this event are still needed; notes the line where they are there already."""
+        return kind not in _BACKGROUND and not self._shelves[_shelf_of(kind)].mark(line)
 
     def add(self, kind: EventKind, line: int, first_line: int, lines: Sequence[str]) -> None:
         """Offers the lines around `line`, of which the first is `first_line`."""
-        shelf = "exception" if kind is EventKind.EXCEPTION else "detail" if kind in _DETAILS else "failure"
-        self._shelves[shelf].add(Excerpt(self.path, first_line, tuple(lines), (line,)))
+        self._shelves[_shelf_of(kind)].add(Excerpt(self.path, first_line, tuple(lines), (line,)))
 
     def excerpts(self) -> tuple[Excerpt, ...]:
         """The chosen ones in the order of the log, overlapping ones joined."""
@@ -144,17 +142,25 @@ class ExcerptShelf:
         return tuple(joined)
 
 
+def _shelf_of(kind: EventKind) -> str:
+    return "exception" if kind is EventKind.EXCEPTION else "detail" if kind in _DETAILS else "failure"
+
+
 class _Shelf:
     def __init__(self, first: int, last: int) -> None:
         self._room, self._late_room = first, last
         self._early: list[Excerpt] = []
         self._late: list[Excerpt] = []
 
-    def add(self, excerpt: Excerpt) -> None:
+    def mark(self, line: int) -> bool:
+        """Marks `line` in the latest excerpt; False where that does not show it with a few lines after it."""
         for shelf in (self._late, self._early):
-            if shelf and shelf[-1].first_line <= excerpt.marked[0] < shelf[-1].first_line + len(shelf[-1].lines) - 2:
-                shelf[-1] = replace(shelf[-1], marked=tuple(sorted({*shelf[-1].marked, *excerpt.marked})))
-                return
+            if shelf and shelf[-1].first_line <= line < shelf[-1].first_line + len(shelf[-1].lines) - 2:
+                shelf[-1] = replace(shelf[-1], marked=tuple(sorted({*shelf[-1].marked, line})))
+                return True
+        return False
+
+    def add(self, excerpt: Excerpt) -> None:
         if len(self._early) < self._room:
             self._early.append(excerpt)
             return

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from ..text import clean
 
-@dataclass(frozen=True)
+
+@dataclass(slots=True)
 class Stripped:
-    """A line without its prefixes."""
+    """A line without its prefixes. Its fields are set while they are taken off; every line of a log passes here."""
 
     text: str
     rank: int | None = None
@@ -21,7 +23,7 @@ class Stripped:
     """Who printed it, where every line of that writer says so; empty otherwise. Keeps interleaved writers apart."""
 
 
-_Strip = Callable[["re.Match[str]", Stripped], Stripped]
+_Strip = Callable[["re.Match[str]", Stripped], None]
 
 
 @dataclass(frozen=True)
@@ -30,51 +32,54 @@ class _Prefix:
     strip: _Strip
 
 
-def _rest(match: re.Match[str], line: Stripped) -> Stripped:
-    return replace(line, text=line.text[match.end() :])
+def _rest(match: re.Match[str], line: Stripped) -> None:
+    line.text = line.text[match.end() :]
 
 
-def _writer(match: re.Match[str], line: Stripped) -> Stripped:
-    return replace(line, text=line.text[match.end() :], stream=line.stream + match[0].strip())
+def _writer(match: re.Match[str], line: Stripped) -> None:
+    line.text = line.text[match.end() :]
+    line.stream += match[0].strip()
 
 
-def _rank(match: re.Match[str], line: Stripped) -> Stripped:
-    return replace(_writer(match, line), rank=int(match[1]))
+def _rank(match: re.Match[str], line: Stripped) -> None:
+    _writer(match, line)
+    line.rank = int(match[1])
 
 
-def _actor(match: re.Match[str], line: Stripped) -> Stripped:
+def _actor(match: re.Match[str], line: Stripped) -> None:
     """`(VllmWorker rank=1 pid=7)`, `(Worker_TP0 pid=7)`, `(WorkerDict pid=7, ip=…)`, `(raylet)`."""
-    line = _writer(match, line)
+    _writer(match, line)
     if found := re.search(r"\brank=(\d{1,6})", match[0]) or _TENSOR_RANK.search(match[0]):
-        line = replace(line, rank=int(found[1]))
+        line.rank = int(found[1])
     if found := re.search(r"\bpid=(\d{1,10})", match[0]):
-        line = replace(line, pid=int(found[1]))
-    return line
+        line.pid = int(found[1])
 
 
-def _stamp(match: re.Match[str], line: Stripped) -> Stripped:
-    line = replace(line, text=line.text[match.end() :], time_seconds=unix_time(match["time"]))
+def _stamp(match: re.Match[str], line: Stripped) -> None:
+    _rest(match, line)
+    line.time_seconds = unix_time(match["time"])
     if found := _TENSOR_RANK.search(match[0]):
-        line = replace(line, rank=int(found[1]))
-    return line
+        line.rank = int(found[1])
 
 
-def _system_log(match: re.Match[str], line: Stripped) -> Stripped:
-    line = replace(line, text=line.text[match.end() :])
+def _system_log(match: re.Match[str], line: Stripped) -> None:
+    _rest(match, line)
     if match["iso"]:
-        line = replace(line, time_seconds=unix_time(match["iso"]))
-    return replace(line, pid=int(match["pid"])) if match["pid"] else line
+        line.time_seconds = unix_time(match["iso"])
+    if match["pid"]:
+        line.pid = int(match["pid"])
 
 
-def _box(match: re.Match[str], line: Stripped) -> Stripped:
-    return replace(line, text=line.text[match.end() :].rstrip(" │┃|"))
+def _box(match: re.Match[str], line: Stripped) -> None:
+    line.text = line.text[match.end() :].rstrip(" │┃|")
 
 
-def _docker_json(match: re.Match[str], line: Stripped) -> Stripped:
+def _docker_json(match: re.Match[str], line: Stripped) -> None:
     r"""`{"log":"text\n","stream":"stderr","time":"…"}`, as Docker's json-file driver stores it."""
     text = match["text"].removesuffix("\\n").replace("\\u001b", "\x1b")
     text = text.replace('\\"', '"').replace("\\t", "\t").replace("\\u003c", "<").replace("\\u003e", ">")
-    return replace(line, text=text.replace("\\\\", "\\"), time_seconds=unix_time(match["time"]))
+    line.text = clean(text.replace("\\\\", "\\"))
+    line.time_seconds = unix_time(match["time"])
 
 
 _TENSOR_RANK = re.compile(r"(?<![A-Za-z])TP(\d{1,4})(?![0-9])")
@@ -133,12 +138,12 @@ def strip(text: str) -> Stripped:
     for _ in range(_MOST):
         for prefix in _candidates(line.text):
             if match := prefix.regex.match(line.text):
-                line = prefix.strip(match, line)
+                prefix.strip(match, line)
                 break
         else:
             break
     if "[repeated " in line.text:
-        line = replace(line, text=_REPEATED.sub("", line.text))
+        line.text = _REPEATED.sub("", line.text)
     return line
 
 

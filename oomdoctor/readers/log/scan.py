@@ -14,31 +14,69 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WINDOW = 7
+_NEAR = 200
+"""Where an escape sequence is this near, a literal may be interrupted by it."""
 _BITS = 20
 _FACTOR = np.uint32(0x9E3779B1)
 _SHIFT = np.uint32(32 - _BITS)
 
-_COMMON_FIRST = b" etaoinsrhldcumfpgwybv0.,1k-_/2:" + b"345678'\"=()[]|xjqz"
-_COMMONNESS = {code: len(_COMMON_FIRST) - rank for rank, code in enumerate(_COMMON_FIRST)}
+_COMMON_WORDS = """
+the and for with from this that was has have not are is in of to on at by be as it or an if can will all more than
+file line module function class return self import None True False object value data error errors warning info debug
+exception failed failure traceback most recent call last raise step epoch loss train training validation eval test model
+models layer layers batch size token tokens time seconds memory allocated reserved allocate free total used usage peak
+cached device devices cuda gpu cpu rank node worker workers process processes run running engine request requests
+server client start started starting stop done finished loading load loaded saving save saved checkpoint weights
+parameters gradient optimizer learning rate config configuration using use set default available version number
+python torch forward backward input output shape type dtype float int size max min average throughput prompt generation
+cache hit queue pending waiting buffer kernel graph attention hidden linear embedding dataset loader iteration iter
+average progress download downloading running out please try allocation context sequence length killed user system
+"""
+_LETTERS = b" etaoinsrhldcumfpgwybv0.,1k-_/2:" + b"345678'\"=()[]|xjqz"
+
+
+def _frequency_of_words() -> dict[bytes, int]:
+    """How often four bytes begin or stand in words that logs are full of."""
+    counts: dict[bytes, int] = {}
+    for word in _COMMON_WORDS.split():
+        padded = f" {word} ".encode()
+        for start in range(len(padded) - 3):
+            counts[padded[start : start + 4]] = counts.get(padded[start : start + 4], 0) + 1
+    return counts
+
+
+_FREQUENCY = _frequency_of_words()
+_RARENESS = {code: rank for rank, code in enumerate(_LETTERS)}
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A place where the window of some literals was found. `position` is inside the literal, if it is there at all."""
+    """A place where some literals stand, or may stand with escape sequences between their letters."""
 
     position: int
     literals: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Owner:
+    """A literal and where its window is in it."""
+
+    literal: str
+    raw: bytes
+    offset: int
+
+
 class LiteralScanner:
-    """Finds literals in bytes. A hit is a hint: the caller checks that the literal itself is there."""
+    """Finds literals in bytes. A hit is a hint: the caller checks the literal in the cleaned line."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        windows: dict[bytes, list[str]] = {}
+        windows: dict[bytes, list[_Owner]] = {}
         for literal in sorted(set(literals)):
-            windows.setdefault(_rarest_window(literal.encode()), []).append(literal)
+            raw = literal.encode()
+            window = _rarest_window(raw)
+            windows.setdefault(window, []).append(_Owner(literal, raw, raw.index(window)))
         self._short = {window: tuple(owners) for window, owners in windows.items() if len(window) < _WINDOW}
-        self._words: dict[int, list[tuple[int, bytes, tuple[str, ...]]]] = {}
+        self._words: dict[int, list[tuple[int, bytes, tuple[_Owner, ...]]]] = {}
         self._table = np.zeros(1 << _BITS, dtype=np.bool_)
         for window, owners in windows.items():
             if len(window) == _WINDOW:
@@ -63,8 +101,17 @@ class LiteralScanner:
                 position = start + 4 * place - offset
                 if start <= position < end and buffer.startswith(window, position):
                     found.append((position, owners))
-        for position, owners in sorted(found):
-            yield Hit(position, owners)
+        found.sort(key=_place)
+        escapes = buffer.find(b"\x1b", start, end) >= 0
+        for position, owners in found:
+            if escapes and buffer.find(b"\x1b", max(0, position - _NEAR), position + _NEAR) >= 0:
+                yield Hit(position, tuple(owner.literal for owner in owners))
+            elif there := [owner.literal for owner in owners if buffer.startswith(owner.raw, position - owner.offset)]:
+                yield Hit(position, tuple(there))
+
+
+def _place(found: tuple[int, object]) -> int:
+    return found[0]
 
 
 def _hashed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -76,8 +123,13 @@ def _rarest_window(literal: bytes) -> bytes:
     """The seven bytes of a literal that ordinary text holds least; the literal itself when it is shorter."""
     if len(literal) <= _WINDOW:
         return literal
-    windows = [literal[start : start + _WINDOW] for start in range(len(literal) - _WINDOW + 1)]
-    return min(windows, key=lambda window: sum(_COMMONNESS.get(code, 0) for code in window))
+    return min((literal[start : start + _WINDOW] for start in range(len(literal) - _WINDOW + 1)), key=_commonness)
+
+
+def _commonness(window: bytes) -> tuple[int, int]:
+    """First how often its words of four bytes stop the scan, then how common its letters are."""
+    stops = sum(_FREQUENCY.get(window[start : start + 4], 0) for start in range(4))
+    return stops, -sum(_RARENESS.get(code, len(_LETTERS)) for code in window)
 
 
 def _occurrences(buffer: bytes, literal: bytes, start: int, end: int) -> Iterator[int]:
