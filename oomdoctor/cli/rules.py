@@ -37,7 +37,7 @@ def check(directory: Path | None, strict: bool) -> None:
     They are checked beside the shipped ones, whose codes are taken.
     Exit status 2 where a rule cannot be used.
     """
-    wanted = directory or default_rules_directory()
+    wanted = directory.resolve() if directory else default_rules_directory()
     playbook = load_playbook(dict.fromkeys([default_rules_directory(), wanted]))
     problems = [problem for problem in lint(playbook) if Path(problem.path).is_relative_to(wanted)]
     checked = [rule for rule in playbook.rules if Path(rule.place.path).is_relative_to(wanted)]

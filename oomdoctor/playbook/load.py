@@ -46,9 +46,13 @@ def default_rules_directory() -> Path:
 
 
 def rule_directories(extra: Sequence[Path | str] = ()) -> tuple[Path, ...]:
-    """The shipped rules, then those of `extra` (--rules), then those that OOMDOCTOR_RULES lists, ':' between."""
+    """The shipped rules, then those of `extra` (--rules), then those that OOMDOCTOR_RULES lists, ':' between.
+
+    A directory named twice, also by another path, is read once.
+    """
     listed = [part for part in os.environ.get(RULES_VARIABLE, "").split(os.pathsep) if part]
-    return tuple(dict.fromkeys([default_rules_directory(), *map(Path, extra), *map(Path, listed)]))
+    named = [Path(directory).resolve() for directory in (*extra, *listed)]
+    return tuple(dict.fromkeys([default_rules_directory(), *named]))
 
 
 def load_playbook(directories: Iterable[Path] | None = None) -> Playbook:

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 from oomdoctor.cli.explain import explain
 from oomdoctor.cli.rules import rules
 from oomdoctor.errors import UsageError
+from oomdoctor.playbook.load import default_rules_directory
 
 RULE = """\
 id: ZZZ001
@@ -53,6 +54,11 @@ def test_check_knows_the_codes_that_are_taken(directory):
     result = call(rules, "check", directory)
     assert result.exit_code == 2
     assert "the id FRG001 is taken by" in result.output
+
+
+def test_the_shipped_rules_may_be_named_by_another_path(monkeypatch):
+    monkeypatch.chdir(default_rules_directory().parent)
+    assert "taken" not in call(rules, "check", default_rules_directory().name).output
 
 
 def test_check_of_a_directory_without_rules_fails(tmp_path):

@@ -121,5 +121,5 @@ def test_a_file_that_is_not_there_is_a_rule_error(tmp_path):
 
 def test_directories_of_rules_come_from_the_package_the_option_and_the_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("OOMDOCTOR_RULES", f"{tmp_path / 'a'}:{tmp_path / 'b'}")
-    found = rule_directories([tmp_path / "c", tmp_path / "a"])
+    found = rule_directories([tmp_path / "c", tmp_path / "a", tmp_path / "x" / ".." / "a", default_rules_directory()])
     assert found == (default_rules_directory(), tmp_path / "c", tmp_path / "a", tmp_path / "b")
