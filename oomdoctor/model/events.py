@@ -121,9 +121,9 @@ class EventKind(str, Enum):
     """A pool of KV tokens, not device bytes: stage (prefill|decode|verify), needed_tokens, available_tokens (evictable ones
     included), free_tokens, evictable_tokens, sub_pool (the one of several that is short), full_available_tokens, swa_available_tokens"""
     ENGINE_PREEMPTED = "engine-preempted"
-    """mode, cumulative, retracted"""
+    """mode, cumulative (since the start), retracted (requests by this statement)"""
     ENGINE_LOAD = "engine-load"
-    """running, waiting, swapped, kv_usage (0..1), transferring, stage (prefill|decode), replica, preemptions, used_tokens, new_tokens,
+    """running, waiting, swapped, kv_usage (0..1), transferring, stage (prefill|decode), replica, used_tokens, new_tokens,
     swa_usage, mamba_usage"""
     ENGINE_STATE_POOL_SHORT = "engine-state-pool-short"
     """Mamba/SWA/hybrid pools: sub_pool, needed, available, rest_bytes, hybrid_manager_disabled (bool), fatal (False: a warning)"""

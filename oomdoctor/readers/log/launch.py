@@ -12,6 +12,7 @@ from collections.abc import Iterator
 _LONGEST = 32_768
 _DASHES = "‐‑‒–—―−"
 _PASTED = re.compile(rf"-?[{_DASHES}][-{_DASHES}]?(?=[A-Za-z])")
+_DRIVE = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,200}=")
 _NAME = re.compile(r"-{1,2}([A-Za-z][\w.-]{0,120})")
 _NUMBERS = re.compile(r"[+-]?[0-9]")
@@ -108,11 +109,13 @@ def _program_of_python(words: list[str]) -> str:
 
 
 def _base_name(word: str) -> str:
-    return word.rsplit("/", 1)[-1].rsplit("\\", 1)[-1].removesuffix(".exe")
+    return word.rsplit("/", 1)[-1].removesuffix(".exe")
 
 
 def _split(command: str) -> list[str]:
     command = command[:_LONGEST].replace("\\\r\n", " ").replace("\\\n", " ")
+    if _DRIVE.search(command):
+        command = command.replace("\\", "/")  # a Windows path: nothing is escaped in it
     try:
         return shlex.split(command)
     except ValueError:

@@ -55,7 +55,7 @@ _OPTIONS: tuple[Pattern, ...] = (
         re.compile(r"(n_ctx(?:_per_seq|_seq)?) \(([0-9]{1,12})\) [<>] n_ctx_train \(([0-9]{1,12})\)"),
         _context_options,
     ),
-    _form(EventKind.ENGINE_START, "build: ", r"\bbuild: {version:n} \([0-9a-f]{6,40}\)"),
+    _form(EventKind.ENGINE_START, "build: ", r"\bbuild: (?P<version__word>[0-9]{1,8}) \([0-9a-f]{6,40}\)"),
     _form(
         EventKind.PARALLELISM,
         "pipeline parallelism enabled",

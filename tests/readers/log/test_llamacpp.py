@@ -36,7 +36,7 @@ EACH: list[tuple[str, K, int | None, dict[str, object]]] = [
         None,
         {"options": (("n_ctx_per_seq", "4096"), ("n_ctx_train", "32768"))},
     ),
-    ("build: 6543 (abcdef12) with cc for x86_64", K.ENGINE_START, None, {"version": 6543}),
+    ("build: 6543 (abcdef12) with cc for x86_64", K.ENGINE_START, None, {"version": "6543"}),
     (
         "llama_context: pipeline parallelism enabled (n_copies=4)",
         K.PARALLELISM,
