@@ -75,7 +75,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 def _cause(view: ReportView) -> list[str]:
     cause = view.cause
     if cause is None:
-        return ["**Cause:** not determined. No known cause matches this evidence."]
+        return [f"**Cause:** {view.no_cause}"]
     scope = f" on {_text(cause.scope)}" if cause.scope else ""
     blocks = [
         f"**Cause ({cause.confidence}):** {_text(cause.title)}{scope} ({_text(cause.rule)}, {_text(cause.cause)})"

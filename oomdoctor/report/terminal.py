@@ -79,7 +79,7 @@ def _budget(bar: BudgetView, console: Console) -> None:
 def _cause(view: ReportView, console: Console) -> None:
     cause = view.cause
     if cause is None:
-        _heading(console, "Cause", "not determined")
+        _heading(console, "Cause", view.no_cause)
         return
     _heading(console, "Cause", f"{cause.title} ({cause.confidence}; {cause.rule}, {cause.cause})")
     if cause.owner:
@@ -107,10 +107,13 @@ def _missing(view: ReportView, console: Console) -> None:
     if not view.missing:
         return
     _heading(console, "Not seen", "")
-    for each in view.missing[:_MOST]:
-        _say(console, f"- {each.what}: {each.why}" if each.why else f"- {each.what}")
+    rows = [f"{each.what}: {each.why}" if each.why else each.what for each in view.missing[:_MOST]]
     if len(view.missing) > _MOST:
-        _say(console, f"- and {len(view.missing) - _MOST} more in the report")
+        rows.append(f"and {len(view.missing) - _MOST} more in the report")
+    table = Table.grid(padding=(0, 1))
+    for row in rows:
+        table.add_row("-", Text(row, overflow="fold"))
+    console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
 
 
 def _heading(console: Console, name: str, text: str) -> None:

@@ -37,6 +37,11 @@ TAGS = {
     Verdict.UNDETERMINED: "Cause not determined",
 }
 
+NO_CAUSE = {
+    Verdict.NO_FAILURE: "None: nothing in the input failed for want of memory.",
+    Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
+}
+
 _HEADLINE, _LINE, _SOURCE, _PROSE = 320, 400, 240, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
 
@@ -177,6 +182,8 @@ class ReportView:
     """Of the place the report is about."""
     other_budgets: tuple[BudgetView, ...]
     cause: FindingView | None
+    no_cause: str
+    """What is said instead of a cause."""
     holders: tuple[Figure, ...]
     """The largest of who held it, for the first screen."""
     change: RemedyView | None
@@ -215,6 +222,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         budget=bars[0] if bars else None,
         other_budgets=tuple(bars[1:]),
         cause=findings[0] if findings else None,
+        no_cause="" if findings else NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED]),
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
         missing=tuple(
@@ -254,6 +262,8 @@ def split_summary(summary: str, otherwise: str) -> tuple[str, str]:
     if not text:
         return otherwise + ".", ""
     first, *rest = _SENTENCE_END.split(text, maxsplit=1)
+    if re.match(r"[a-z]+[ ,]", first):  # an ordinary word: neither `cuda:0` nor `vLLM`
+        first = first[0].upper() + first[1:]
     return shorten(first, _HEADLINE), shorten(" ".join(rest), 2 * _HEADLINE)
 
 
