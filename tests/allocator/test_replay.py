@@ -1,0 +1,206 @@
+"""The replay, held against what a model allocator knew at every event, and against a slow, obvious replay."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snapshots.make import MIB, Device, frame, snapshot, write
+
+from oomdoctor.allocator.replay import BEFORE_RING, Replay, replay
+from oomdoctor.readers.snapshot import read_snapshot
+
+GENUINE = Path(__file__).parents[3] / "shared" / "snapshots"
+SIZES = (1, 512, 700, 100_000, MIB, 3 * MIB, 12 * MIB, 33 * MIB)
+STACKS = [[frame("f", f"{name}.py", 1)] for name in "abc"]
+
+
+def _replay(content: object, folder: Path, device: int = 0) -> Replay:
+    return replay(read_snapshot(write(folder / "s.pickle", content)), device)
+
+
+def slow_backwards(content: dict[str, Any], device: int) -> tuple[int, list[int]]:
+    """Live bytes before the first event and after each one: undo one event after the other, from the final state."""
+    live = {
+        block["address"]: block["size"]
+        for segment in content["segments"]
+        if segment["device"] == device
+        for block in segment["blocks"]
+        if block["state"] != "inactive"
+    }
+    after = []
+    for event in reversed(content["device_traces"][device]):
+        after.append(sum(live.values()))
+        if event["action"] == "alloc":
+            del live[event["addr"]]
+        elif event["action"] == "free_completed":
+            live[event["addr"]] = max(512, -(-event["size"] // 512) * 512)
+    return sum(live.values()), after[::-1]
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["malloc", "malloc", "malloc", "free", "wait", "complete", "release", "fail"]),
+        st.integers(0, 1000),
+        st.sampled_from(SIZES),
+    ),
+    max_size=60,
+)
+
+
+def run(program: list[tuple[str, int, int]], device: Device) -> None:
+    live: list[int] = []
+    waiting: list[int] = []
+    for what, choice, size in program:
+        if what == "malloc":
+            live.append(device.malloc(size, STACKS[choice % 3], stream=choice % 2))
+        elif what in ("free", "wait") and live:
+            address = live.pop(choice % len(live))
+            device.free(address, waits=what == "wait")
+            if what == "wait":
+                waiting.append(address)
+        elif what == "complete" and waiting:
+            device.complete(waiting.pop(choice % len(waiting)))
+        elif what == "release":
+            device.release_idle()
+        elif what == "fail":
+            device.fail(size, 0, STACKS[0])
+
+
+@given(program=steps, kept=st.integers(1, 80), expandable=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_every_event_of_a_cut_ring_is_as_the_allocator_knew_it(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], kept: int, expandable: bool
+) -> None:
+    device = Device(expandable=expandable)
+    run(program, device)
+    content = snapshot(device, ring=kept)
+    found = _replay(content, tmp_path_factory.getbasetemp())
+    count = len(content["device_traces"][0])
+    before = device.live[-count - 1] if len(device.live) > count else 0
+    assert found.live_bytes.tolist() == device.live[-kept:]
+    assert found.reserved_bytes.tolist() == device.reserved[-kept:]
+    assert found.before_bytes == before
+    assert (found.before_bytes, found.live_bytes.tolist()) == slow_backwards(content, 0)
+    assert found.peak_bytes == max([before, *device.live[-kept:]])
+    assert found.live_at(found.peak_event) == found.peak_bytes
+    assert found.disagreement.total == 0
+    for event in (BEFORE_RING, count // 2, count - 1):
+        if event < count:
+            lifetimes = found.lifetimes
+            assert int(lifetimes.size_bytes[lifetimes.live_after(event)].sum()) == found.live_at(event)
+
+
+@given(program=steps, drop=st.integers(0, 200))
+@settings(max_examples=60, deadline=None)
+def test_a_history_with_a_hole_still_ends_in_the_final_state(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], drop: int
+) -> None:
+    device = Device()
+    run(program, device)
+    if not device.events:
+        return
+    truth = device.live[-1]
+    del device.events[drop % len(device.events)]
+    found = _replay(snapshot(device), tmp_path_factory.getbasetemp())
+    assert found.live_at(len(device.events) - 1 if device.events else BEFORE_RING) == truth
+    assert int(found.live_bytes.min(initial=0)) >= 0
+
+
+def test_each_kind_of_contradiction_is_counted(tmp_path: Path) -> None:
+    def contradictions(*actions: str, live: bool) -> tuple[int, int, int, int]:
+        device = Device()
+        address = device.malloc(512, STACKS[0])
+        if not live:
+            device.free(address)
+        device.events = [{"action": action, "addr": address, "size": 512, "frames": []} for action in actions]
+        found = _replay(snapshot(device), tmp_path).disagreement
+        return found.allocated_twice, found.freed_twice, found.missing_at_end, found.revived_at_end
+
+    assert contradictions("alloc", live=True) == (0, 0, 0, 0)
+    assert contradictions("alloc", "alloc", live=True) == (1, 0, 0, 0)
+    assert contradictions("free_completed", "free_completed", live=False) == (0, 1, 0, 0)
+    assert contradictions("alloc", live=False) == (0, 0, 1, 0)
+    assert contradictions("alloc", "free_completed", live=True) == (0, 0, 0, 1)
+
+
+def test_a_block_that_is_still_live_has_its_final_size(tmp_path: Path) -> None:
+    """A remainder too small to split stays with the block: the final state knows it, the event does not."""
+    device = Device()
+    device.malloc(3 * MIB, STACKS[0])
+    content = snapshot(device)
+    first, rest = content["segments"][0]["blocks"]
+    first["size"] += rest["size"]
+    content["segments"][0]["blocks"] = [first]
+    assert _replay(content, tmp_path).live_bytes.tolist() == [0, 20 * MIB]
+
+
+def test_no_history_is_not_an_empty_one(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(3 * MIB, STACKS[0])
+    found = _replay(snapshot(device, ring=None) | {"device_traces": [[]]}, tmp_path)
+    assert (found.has_history, found.starts_empty, found.before_bytes) == (False, False, 3 * MIB)
+    assert (found.peak_event, found.peak_bytes, found.peak_time_us) == (BEFORE_RING, 3 * MIB, None)
+
+
+def test_a_peak_before_the_ring_is_found(tmp_path: Path) -> None:
+    device = Device()
+    address = device.malloc(33 * MIB, STACKS[0])
+    device.free(address)
+    device.malloc(512, STACKS[0])
+    content = snapshot(device)
+    content["device_traces"] = [content["device_traces"][0][-3:]]
+    found = _replay(content, tmp_path)
+    assert (found.peak_event, found.peak_bytes) == (BEFORE_RING, 33 * MIB)
+    assert not found.starts_empty
+
+
+def test_what_waits_for_another_stream_is_live_and_pending(tmp_path: Path) -> None:
+    device = Device()
+    first, second = device.malloc(512, STACKS[0]), device.malloc(3 * MIB, STACKS[0])
+    device.free(first, waits=True)
+    device.free(second, waits=True)
+    middle = len(device.events) - 1
+    device.complete(first)
+    found = _replay(snapshot(device), tmp_path)
+    assert [found.pending_at(event) for event in (middle - 2, middle - 1, middle, middle + 1)] == [
+        0, 512, 512 + 3 * MIB, 3 * MIB,
+    ]  # fmt: skip
+    assert found.live_at(middle) == 512 + 3 * MIB
+    assert (found.is_final(middle), found.is_final(middle + 1)) == (False, True)
+
+
+@pytest.mark.skipif(not GENUINE.exists(), reason="the genuine snapshots are not beside this checkout")
+@pytest.mark.parametrize("name", ["real-06", "real-10"])
+def test_genuine_histories_agree_with_the_slow_replay_and_contradict_nothing(name: str) -> None:
+    path = GENUINE / f"{name}.pickle"
+    with path.open("rb") as file:
+        content = pickle.load(file)
+    before, after = slow_backwards(content, 0)
+    found = replay(read_snapshot(path), 0)
+    assert (found.before_bytes, found.live_bytes.tolist()) == (before, after)
+    assert found.disagreement.total == 0
+
+
+@pytest.mark.skipif(not GENUINE.exists(), reason="the genuine snapshots are not beside this checkout")
+def test_forwards_only_would_understate_the_peak_of_a_genuine_ring() -> None:
+    path = GENUINE / "real-06.pickle"
+    with path.open("rb") as file:
+        content = pickle.load(file)
+    live: dict[int, int] = {}
+    forwards = 0
+    for event in content["device_traces"][0]:
+        if event["action"] == "alloc":
+            live[event["addr"]] = event["size"]
+            forwards = max(forwards, sum(live.values()))
+        elif event["action"] == "free_completed":
+            live.pop(event["addr"], None)
+    before, after = slow_backwards(content, 0)
+    found = replay(read_snapshot(path), 0)
+    assert forwards < 8.43 * (1 << 30) < 11.5 * (1 << 30) < found.peak_bytes
+    assert found.peak_bytes == max(before, *after)
+    assert found.peak_bytes <= found.reserved_at(found.peak_event), "no more can be live than is reserved"
