@@ -6,6 +6,7 @@ which is left out as a whole. `{{` and `}}` print braces.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class _Reader:
                 optional, opened = [], self.position
                 self.position += 2
             elif pair == "]]" and optional is not None:
-                parts.append(_checked(self, optional, opened))
+                parts.append(self._optional(optional, opened))
                 optional = None
                 self.position += 2
             elif pair[0] == "{":
@@ -107,6 +108,11 @@ class _Reader:
                 current.append(self._plain())
         if optional is not None:
             self._refuse(opened, "[[ without ]]")
+        return Template(tuple(parts))
+
+    def _optional(self, parts: list[str | Expression | Template], opened: int) -> Template:
+        if not any(isinstance(part, Expression) for part in parts):
+            self._refuse(opened, "[[ … ]] without a placeholder is never left out")
         return Template(tuple(parts))
 
     def _placeholder(self) -> Expression:
@@ -127,12 +133,6 @@ class _Reader:
 
     def _refuse(self, offset: int, message: str) -> None:
         self.source.place_of(offset).refuse(message)
-
-
-def _checked(reader: _Reader, parts: list[str | Expression | Template], opened: int) -> Template:
-    if not any(isinstance(part, Expression) for part in parts):
-        reader._refuse(opened, "[[ … ]] without a placeholder is never left out")
-    return Template(tuple(parts))
 
 
 def format_value(value: FactValue, kind: ValueType) -> str:
@@ -159,5 +159,6 @@ def format_raw(value: FactValue, kind: ValueType) -> str:
     if isinstance(value, bool | str):
         return str(value)
     if kind.pure == "ratio":
-        return f"{int(value * 100) / 100:g}"
-    return str(int(value))
+        # 0.57 × 100 is 56.99999999999999; the inner rounding keeps it 57.
+        return f"{math.floor(round(value * 100, 6)) / 100:g}"
+    return str(math.floor(value))

@@ -69,6 +69,7 @@ def test_faults_carry_their_place(text, column, message):
 def test_values_for_programs_are_whole_and_never_rounded_up():
     assert template("{engine.kv_pool_tokens // 256 * 256}").fill(FACTS.get, "<N>", format_raw) == "1234432"
     assert template("{engine.utilization}").fill(FACTS.get, "<N>", format_raw) == "0.92"
+    assert template("{engine.utilization}").fill({"engine.utilization": 0.57}.get, "<N>", format_raw) == "0.57"
     assert template("{oom.free_bytes}").fill(FACTS.get, "<N>", format_raw) == "<N>"
 
 
