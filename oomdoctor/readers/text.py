@@ -140,12 +140,12 @@ _ESCAPES = re.compile(
 _ORPHANS = re.compile(r"\[(?:0|1|22|39|3[0-7]|9[0-7]|[0-9]{1,2}(?:;[0-9]{1,3}){1,4})m")
 """Colour codes whose escape character was lost when the text was pasted."""
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)))
-_NEEDS_CLEANING = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\xa0\ufeff]|\[[0-9;]{1,12}m|\\(?:x1b|u001b|033)\[|#033\[|\^\[\[")
+_COLOUR = re.compile(r"\[[0-9;]{1,12}[mK]")
 
 
 def clean(text: str) -> str:
     """`text` without terminal escapes and control characters; tabs stay, no-break spaces become spaces."""
-    if _NEEDS_CLEANING.search(text) is None:
+    if text.isprintable() and _COLOUR.search(text) is None:
         return text
     text = _ORPHANS.sub("", _ESCAPES.sub("", text))
     return text.translate(_CONTROLS).replace("\xa0", " ").replace("\ufeff", "")

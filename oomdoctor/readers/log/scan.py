@@ -2,7 +2,8 @@
 
 Looking for each literal by itself costs a pass each. Here a window of seven bytes is chosen from every literal, as
 rare in ordinary text as the literal allows. Any seven bytes contain one whole word of the buffer read as 4-byte words,
-at one of four offsets; so a table of four hashed words a window, looked up for every word of the buffer, finds all.
+at one of four offsets; so a table of four hashed words a window, looked up for every word of the buffer, finds the
+places where a second table, of whole windows, is asked. Python sees only what passes both.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _WINDOW = 7
 _NEAR = 200
 """Where an escape sequence is this near, a literal may be interrupted by it."""
 _BITS = 20
-_FACTOR = np.uint32(0x9E3779B1)
-_SHIFT = np.uint32(32 - _BITS)
+_FACTOR = 0x9E3779B97F4A7C15
+_SEVEN_BYTES = np.uint64((1 << 8 * _WINDOW) - 1)
 
 _COMMON_WORDS = """
 the and for with from this that was has have not are is in of to on at by be as it or an if can will all more than
@@ -76,15 +77,17 @@ class LiteralScanner:
             window = _rarest_window(raw)
             windows.setdefault(window, []).append(_Owner(literal, raw, raw.index(window)))
         self._short = {window: tuple(owners) for window, owners in windows.items() if len(window) < _WINDOW}
-        self._words: dict[int, list[tuple[int, bytes, tuple[_Owner, ...]]]] = {}
-        self._table = np.zeros(1 << _BITS, dtype=np.bool_)
-        for window, owners in windows.items():
-            if len(window) == _WINDOW:
-                for offset in range(4):
-                    word = int.from_bytes(window[offset : offset + 4], "little")
-                    self._words.setdefault(word, []).append((offset, window, tuple(owners)))
-        words = np.array(list(self._words), dtype=np.uint32)
-        self._table[_hashed(words)] = True
+        self._owners = {
+            int.from_bytes(window, "little"): tuple(owners)
+            for window, owners in windows.items()
+            if len(window) == _WINDOW
+        }
+        keys = np.array(list(self._owners), dtype=np.uint64)
+        self._windows = np.zeros(1 << _BITS, dtype=np.bool_)
+        self._windows[_hashed_window(keys)] = True
+        self._words = np.zeros(1 << _BITS, dtype=np.bool_)
+        for offset in range(4):
+            self._words[_hashed_word((keys >> np.uint64(8 * offset)).astype(np.uint32))] = True
 
     def hits(self, buffer: bytes, start: int, end: int) -> Iterator[Hit]:
         """Hits whose position lies in [start, end), in order of position. The buffer may go on after `end`."""
@@ -93,14 +96,19 @@ class LiteralScanner:
             for window, owners in self._short.items()
             for position in _occurrences(buffer, window, start, end)
         ]
-        stop = min(len(buffer), end + _WINDOW)
-        words = np.frombuffer(buffer, dtype="<u4", count=max(0, stop - start) // 4, offset=min(start, len(buffer)))
-        places = np.flatnonzero(self._table[_hashed(words)])
-        for place, word in zip(places.tolist(), words[places].tolist(), strict=True):
-            for offset, window, owners in self._words.get(word, ()):
-                position = start + 4 * place - offset
-                if start <= position < end and buffer.startswith(window, position):
-                    found.append((position, owners))
+        # Zeros at the end let every place be read as eight bytes.
+        area = buffer[start : end + _WINDOW] + bytes(8)
+        words = np.frombuffer(area, dtype="<u4", count=len(area) // 4)
+        at_words = np.flatnonzero(self._words[_hashed_word(words)]) * 4
+        anywhere: NDArray[np.uint64] = np.ndarray((len(area) - 7,), dtype="<u8", buffer=area, strides=(1,))
+        for offset in range(4):
+            places = at_words - offset
+            places = places[(places >= 0) & (places < min(end - start, len(anywhere)))]
+            keys = anywhere[places] & _SEVEN_BYTES
+            likely = np.flatnonzero(self._windows[_hashed_window(keys)])
+            for place, key in zip(places[likely].tolist(), keys[likely].tolist(), strict=True):
+                if owners_there := self._owners.get(key):
+                    found.append((start + place, owners_there))
         found.sort(key=_place)
         escapes = buffer.find(b"\x1b", start, end) >= 0
         for position, owners in found:
@@ -114,8 +122,13 @@ def _place(found: tuple[int, object]) -> int:
     return found[0]
 
 
-def _hashed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    hashed: NDArray[np.uint32] = (words * _FACTOR) >> _SHIFT
+def _hashed_word(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    hashed: NDArray[np.uint32] = (words * np.uint32(_FACTOR & 0xFFFFFFFF)) >> np.uint32(32 - _BITS)
+    return hashed
+
+
+def _hashed_window(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    hashed: NDArray[np.uint64] = (keys * np.uint64(_FACTOR)) >> np.uint64(64 - _BITS)
     return hashed
 
 

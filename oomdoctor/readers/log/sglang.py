@@ -257,7 +257,10 @@ def _batch(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 _SERVING: tuple[Pattern, ...] = (
-    reading(" batch", r"\b(?P<stage>Prefill|Decode) batch(?: \[[0-9]{1,12}\])?[.,] ", _batch),
+    *(
+        reading(f"{stage} batch", rf"\b(?P<stage>{stage}) batch(?: \[[0-9]{{1,12}}\])?[.,] ", _batch)
+        for stage in ("Prefill", "Decode")
+    ),
     _form(
         EventKind.ENGINE_PREEMPTED,
         "#retracted_reqs: ",
