@@ -74,13 +74,13 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
     It lets go of this process's stdin and stdout, which are the command's; stderr stays. Trouble with watching is told
     in the outcome and never ends the run. Raises CannotStart when there is no such command.
     """
-    occupy_closed_numbers()
+    numbers = occupy_closed_numbers()
     unseen: list[tuple[str, str, str]] = []
     writer = _open_bundle(command, options, unseen)
     before = read_baseline()
     mask = block_signals()
     try:
-        streams = _open_streams(unseen)
+        streams = _open_streams(numbers, unseen)
         relay = _start_relay(streams, writer, options, unseen)
         if relay is None:
             streams = ()
@@ -211,6 +211,7 @@ def _environment(
 ) -> dict[str, str]:
     """The command's environment: unchanged but for what the probe needs."""
     environment = dict(os.environ)
+    _undo_coercion(environment)
     if writer is None or not options.probe:
         return environment
     if os.pathsep in str(PROBE_SITE):
@@ -223,9 +224,20 @@ def _environment(
     return environment
 
 
-def _open_streams(unseen: list[tuple[str, str, str]]) -> tuple[Stream, ...]:
+def _undo_coercion(environment: dict[str, str]) -> None:
+    """Take back LC_CTYPE, which Python sets for itself and its children where it finds the locale C (PEP 538)."""
+    with contextlib.suppress(OSError):
+        original = Path("/proc/self/environ").read_bytes().split(b"\0")
+        value = next((item[9:] for item in original if item.startswith(b"LC_CTYPE=")), None)
+        if value is None:
+            environment.pop("LC_CTYPE", None)
+        else:
+            environment["LC_CTYPE"] = os.fsdecode(value)
+
+
+def _open_streams(numbers: tuple[int, ...], unseen: list[tuple[str, str, str]]) -> tuple[Stream, ...]:
     try:
-        return open_streams()
+        return open_streams(numbers)
     except OSError as error:
         unseen.append(("the command's output", f"no pipe or terminal: {error.strerror}", "redirect it to a file"))
         return ()

@@ -51,36 +51,36 @@ class Stream:
         return True
 
 
-def open_streams() -> tuple[Stream, ...]:
-    """Pipes or terminals for the wrapper's stdout and stderr; a stream that is closed stays closed.
+def open_streams(numbers: tuple[int, ...]) -> tuple[Stream, ...]:
+    """Pipes or terminals for those of the wrapper's stdout and stderr (1, 2) that are open; a closed one stays closed.
 
     Where both lead to one place (`2>&1`, one terminal) they share one way, so that lines keep their order.
     Raises OSError when the system has no descriptors or terminals left.
     """
-    occupied = [number for number in (1, 2) if is_open(number)]
-    if occupied == [1, 2] and _lead_to_one_place():
+    if numbers == (1, 2) and _lead_to_one_place():
         return (_open_stream((1, 2)),)
-    return tuple(_open_stream((number,)) for number in occupied)
+    return tuple(_open_stream((number,)) for number in numbers)
 
 
-def is_open(number: int) -> bool:
-    """Whether a file descriptor is open."""
+def occupy_closed_numbers() -> tuple[int, ...]:
+    """Put /dev/null on whichever of 0, 1 and 2 is closed, so that nothing opened later is taken for a standard stream.
+
+    These descriptors close on exec: the command still finds them closed. Returns those of 1 and 2 that were open.
+    """
+    were_open = tuple(number for number in (1, 2) if _is_open(number))
+    with contextlib.suppress(OSError):
+        while (number := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+            pass
+        os.close(number)
+    return were_open
+
+
+def _is_open(number: int) -> bool:
     try:
         os.fstat(number)
     except OSError:
         return False
     return True
-
-
-def occupy_closed_numbers() -> None:
-    """Put /dev/null on whichever of 0, 1 and 2 is closed, so that nothing opened later is taken for a standard stream.
-
-    These descriptors close on exec: the command still finds them closed.
-    """
-    with contextlib.suppress(OSError):
-        while (number := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
-            pass
-        os.close(number)
 
 
 def _lead_to_one_place() -> bool:

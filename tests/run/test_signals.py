@@ -1,0 +1,124 @@
+"""Every signal reaches the command once, whichever way it was sent."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from harness import PYTHON, is_running, wait_until, wrapped
+
+COUNTER = """
+import os, signal, sys, time
+def note(number, frame): os.write(1, b"%d " % number)
+for number in {numbers}: signal.signal(number, note)
+os.write(1, b"%d\\n" % os.getpid())
+deadline = time.monotonic() + 20
+while time.monotonic() < deadline: time.sleep(0.05)
+"""
+HANDLED = [
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGCONT),
+    *(signal.SIGWINCH, signal.SIGQUIT, signal.SIGALRM, signal.SIGRTMIN),
+]
+
+
+@pytest.fixture
+def counting(tmp_path):
+    script = COUNTER.format(numbers=[int(number) for number in HANDLED])
+    process = subprocess.Popen(
+        wrapped([PYTHON, "-c", script], tmp_path / "i"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    process.command = int(process.stdout.readline())
+    yield process
+    for pid in (process.command, process.pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
+
+
+def received(process, seconds=0.4):
+    """All that the command says it received, once nothing more has come for a while."""
+    os.set_blocking(process.stdout.fileno(), False)
+    said = b""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        piece = process.stdout.read(4096)
+        if piece:
+            said += piece
+            deadline = time.monotonic() + seconds
+        time.sleep(0.02)
+    return [int(word) for word in said.split()]
+
+
+def test_sent_to_the_wrapper_each_arrives_once(counting):
+    for number in HANDLED:
+        os.kill(counting.pid, number)
+        assert received(counting) == [number]
+    assert counting.poll() is None
+
+
+def test_sent_to_the_group_each_arrives_once(counting):
+    for number in HANDLED:
+        os.killpg(counting.pid, number)
+        assert received(counting) == [number]
+    # and the next to the wrapper alone is not mistaken for one of them
+    os.kill(counting.pid, signal.SIGTERM)
+    assert received(counting) == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_the_wrapper_ends_by_the_signal_that_ended_the_command(tmp_path, number):
+    process = subprocess.Popen(
+        wrapped(["sh", "-c", "echo started; exec sleep 30"], tmp_path / "i"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(timeout=10) == -number
+
+
+def test_a_graceful_end_on_a_signal_is_waited_for(tmp_path):
+    script = "import signal,sys,time\nsignal.signal(15, lambda *a: (time.sleep(0.5), print('saved'), sys.exit(9)))\nprint('up', flush=True)\ntime.sleep(30)"
+    process = subprocess.Popen(
+        wrapped([PYTHON, "-c", script], tmp_path / "i"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    assert process.communicate(timeout=10)[0] == b"saved\n"
+    assert process.returncode == 9
+
+
+def test_timeout_of_coreutils_works_through_the_wrapper(tmp_path):
+    done = subprocess.run(["timeout", "1", *wrapped(["sleep", "30"], tmp_path / "i")], capture_output=True, timeout=20)
+    assert done.returncode == 124
+
+
+def test_stop_and_continue(tmp_path):
+    process = subprocess.Popen(
+        wrapped(["sh", "-c", "echo $$; exec sleep 30"], tmp_path / "i"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    command = int(process.stdout.readline())
+
+    def state(pid):
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0]
+
+    os.kill(command, signal.SIGSTOP)
+    wait_until(lambda: state(process.pid) == "T")  # the shell sees the job stop
+    os.kill(process.pid, signal.SIGCONT)
+    wait_until(lambda: state(command) != "T" and state(process.pid) != "T")
+    process.terminate()
+    assert process.wait(timeout=10) == -signal.SIGTERM
+    assert not is_running(command)
