@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB, MIB, parse_size
@@ -55,10 +56,17 @@ def read_fields(match: re.Match[str]) -> Fields:
     """The fields of a matched form; a part that was not there gives none."""
     fields: Fields = {}
     for group, text in match.groupdict().items():
-        name, _, unit = group.rpartition("__")
-        if text is not None and name:
-            fields[name] = _UNITS[unit][1](text)
+        name, read = _reader(group)
+        if text is not None and read is not None:
+            fields[name] = read(text)
     return fields
+
+
+@cache
+def _reader(group: str) -> tuple[str, Callable[[str], FieldValue] | None]:
+    """The field of a group and what reads its text: None for a group that `compile_form` did not make."""
+    name, _, unit = group.rpartition("__")
+    return name, _UNITS[unit][1] if name else None
 
 
 def event(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:

@@ -164,6 +164,16 @@ def _name_sub_pool(fields: Fields) -> None:
         fields.setdefault("available_tokens", pools[short[0]])
 
 
+def _graph_failed(match: re.Match[str], line: Line) -> LogEvent:
+    """A wrapper around any exception, whose text may begin on the next line."""
+    fields: Fields = {"engine": _ENGINE, "what": "graph", **read_fields(match)}
+    if "inner" not in fields:
+        for text in line.following(1):
+            if text.strip() and not text.startswith("Possible solutions"):
+                fields["inner"] = text.strip()
+    return event(EventKind.ENGINE_WARMUP_FAILED, line, fields)
+
+
 _STAGES = {"prepare_for_verify": "verify", "prepare_for_extend": "prefill", "prepare_for_decode": "decode"}
 _POOL_DETAILS = (
     compile_form(r"[Tt]r(?:y|ied) to allocate {needed_tokens:n} tokens"),
@@ -184,12 +194,7 @@ _FAILING: tuple[Pattern, ...] = (
         r"Not enough memory\. Please try to increase --mem-fraction-static"
         r"(?:\. Current value: (?:self\.)?(?:server_args\.)?mem_fraction_static={utilization:x})?",
     ),
-    _form(
-        EventKind.ENGINE_WARMUP_FAILED,
-        "graph failed:",
-        r"Capture (?:\w+ ){0,4}graph failed:(?: {inner:rest})?",
-        what="graph",
-    ),
+    reading("graph failed:", r"Capture (?:\w+ ){0,4}graph failed:(?: {inner:rest})?", _graph_failed),
     reading(
         "ut of memory. Try to lower your batch size",
         r"(?:\b(?P<stage>[A-Z][a-z]{2,20}) o|\bO)ut of memory\. Try to lower your batch size",

@@ -177,7 +177,17 @@ _PROFILE: tuple[Pattern, ...] = (
     ),
 )
 
+
 # --- the KV pool ------------------------------------------------------------------------------------------------------
+def _too_small(match: re.Match[str], line: Line) -> LogEvent:
+    """A long sentence: where it was pasted with line breaks, its figures are on the next lines."""
+    fields = read_fields(match)
+    joined = " ".join([line.text, *(text.strip() for text in line.following(3))])
+    if found := match.re.search(joined):
+        fields = {**read_fields(found), **fields}
+    return event(EventKind.ENGINE_KV_TOO_SMALL, line, {"engine": _ENGINE, **fields})
+
+
 _KV: tuple[Pattern, ...] = (
     _form(
         EventKind.ENGINE_KV_AVAILABLE, "Available KV cache memory", r"Available KV cache memory: {kv_bytes:gib} Gi?B"
@@ -219,13 +229,13 @@ _KV: tuple[Pattern, ...] = (
         r"max seq len \({needed_tokens:n}\) is larger than the maximum number of tokens that can be stored in KV cache"
         r"(?: \({pool_tokens:n}\))?",
     ),
-    _form(
-        EventKind.ENGINE_KV_TOO_SMALL,
+    reading(
         "To serve at least one request with the model",
         r"To serve at least one request with the models?'s max seq len"
         r"(?: \({needed_tokens:n}\),? \(?{needed_bytes:gib} GiB KV cache is needed"
         r"(?:, which is larger than the available KV cache memory \({available_bytes:gib} GiB\))?)?"
         r"(?:.{0,120}?[Ee]stimated maximum model length is {fitting_tokens:n}\b)?",
+        _too_small,
     ),
     _form(
         EventKind.ENGINE_FIT,

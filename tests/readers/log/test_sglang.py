@@ -203,6 +203,13 @@ def test_lines_that_only_look_alike_say_nothing(text: str) -> None:
     assert said(text) == ()
 
 
+def test_inner_error_of_a_failed_capture_may_begin_on_the_next_line() -> None:
+    (event,) = said("Exception: Capture cuda graph failed:\n  kernel is not built for this card\nPossible solutions:\n")
+    assert event.word("inner") == "kernel is not built for this card"
+    (event,) = said("Exception: Capture cuda graph failed: \nPossible solutions:\n")
+    assert event.word("inner") is None
+
+
 def test_end_of_loading_gives_the_weights_and_the_phase() -> None:
     events = said(
         "Load weight end. elapsed=8.50 s, type=SomeForCausalLM, quant=fp8, avail mem=24.00 GB, mem usage=15.25 GB."

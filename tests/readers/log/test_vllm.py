@@ -397,6 +397,18 @@ def test_startup_check_names_its_device_where_the_version_prints_it() -> None:
     assert (new.device, new.size("free_bytes"), new.size("wanted_bytes")) == (3, gib(20.25), None)
 
 
+def test_a_sentence_pasted_with_line_breaks_keeps_its_figures() -> None:
+    event = one(
+        "ValueError: To serve at least one request with the models's max seq len (65536),\n"
+        "(8.00 GiB KV cache is needed, which is larger than the available KV cache memory\n"
+        "(1.50 GiB). Based on the available memory, the estimated maximum model length is 12288.\n",
+        K.ENGINE_KV_TOO_SMALL,
+    )
+    assert event.size("needed_bytes") == 8 * GIB
+    assert event.size("available_bytes") == gib(1.5)
+    assert event.size("fitting_tokens") == 12288
+
+
 def test_profiling_error_is_in_bytes_in_old_versions_and_in_gib_in_new_ones() -> None:
     new = one(
         "AssertionError: Error in memory profiling. Initial free memory 10.5 GiB, current free memory 12.25 GiB. This",
