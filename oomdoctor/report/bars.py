@@ -65,7 +65,6 @@ def view_budget(budget: Budget) -> BudgetView:
     if budget.unattributed_bytes:
         name = UNATTRIBUTED.label if rows else NOT_MEASURED
         rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
-    # Within held memory the input's order stands: it is the same on every device, so bars can be compared.
     rows.sort(key=lambda row: draw_order(row[1]))
     free = [size for _, category, size, _ in rows if category is FREE]
     request = budget.request_bytes

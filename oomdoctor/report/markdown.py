@@ -93,10 +93,12 @@ def _change(view: ReportView) -> list[str]:
     for place, line in enumerate(change.lines):
         blocks.extend(["or"] if place else [])
         blocks.append(_fence(line))
-    if change.note:
-        blocks.append(_text(change.note))
     if change.effect:
         blocks.append(change.effect)
+    if change.condition:
+        blocks.append(f"Only {_text(change.condition)}.")
+    if change.note:
+        blocks.append(_text(change.note))
     return blocks
 
 

@@ -52,7 +52,10 @@ UNATTRIBUTED = _BY_KEY["unattributed"]
 FREE = _BY_KEY["free"]
 HELD = _BY_KEY["held"]
 
-_DRAWN_LAST = ("idle", "unattributed", "free")
+_DRAWN = (
+    "others", "context", "weights", "gradients", "optimizer", "kv", "activations", "held",
+    "idle", "unattributed", "free",
+)  # fmt: skip
 
 
 def category_of(name: str) -> Category:
@@ -70,5 +73,8 @@ def _begins(word: str, text: str) -> bool:
 
 
 def draw_order(category: Category) -> int:
-    """Held memory first and free last: the request that did not fit is drawn from where free memory begins."""
-    return _DRAWN_LAST.index(category.key) + 1 if category.key in _DRAWN_LAST else 0
+    """The place in a bar, the same on every device so that bars can be compared.
+
+    Free comes last: the request that did not fit is drawn from where free memory begins.
+    """
+    return _DRAWN.index(category.key)

@@ -97,10 +97,12 @@ def _change(view: ReportView, console: Console) -> None:
     for line in change.lines:
         # Not wrapped: a line that the terminal breaks is still one line when it is copied.
         console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
-    if change.note:
-        _say(console, change.note, style="dim")
     if change.effect:
         _say(console, change.effect)
+    if change.condition:
+        _say(console, f"Only {change.condition}.", style="dim")
+    if change.note:
+        _say(console, change.note, style="dim")
 
 
 def _missing(view: ReportView, console: Console) -> None:

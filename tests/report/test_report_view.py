@@ -97,6 +97,28 @@ def test_the_change_is_one_that_is_enough() -> None:
     assert first.do == finding.remedies[0].do
 
 
+def test_what_to_do_is_read_before_its_condition() -> None:
+    finding = fragmentation().findings[0]
+    undecided = replace(
+        finding.remedies[0], do="Grow (in place) (where torch.version >= '2.1'; not known here: torch.version)"
+    )
+    change = view_report(replace(fragmentation(), findings=(replace(finding, remedies=(undecided,)),))).change
+    assert change is not None
+    assert (change.do, change.condition) == (
+        "Grow (in place)",
+        "where torch.version >= '2.1'; not known here: torch.version",
+    )
+    assert view_report(fragmentation()).change.condition == ""  # type: ignore[union-attr]
+
+
+def test_parts_stand_in_one_order_on_every_device() -> None:
+    names = ["free", "activations", "weights", "idle", "other processes"]
+    budget = Budget("cuda:0", 6, tuple(BudgetPart(name, 1, "measured") for name in names), 1)
+    assert [each.name for each in view_budget(budget).segments] == [
+        "other processes", "weights", "activations", "idle", "unattributed", "free",
+    ]  # fmt: skip
+
+
 def test_what_a_remedy_frees_is_not_said_where_memory_was_not_short() -> None:
     view = view_report(not_oom())
     assert view.change is not None
