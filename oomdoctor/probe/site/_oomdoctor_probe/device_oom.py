@@ -42,9 +42,12 @@ class _Observer:
     """What has happened in this process."""
 
     def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._begin()
+
+    def _begin(self) -> None:
         self.pid = os.getpid()
         self.count = 0
-        self._torch = torch
         self._unsnapped: dict[str, object] | None = None
         """The last record, while no snapshot belongs to it."""
         self._last_record = 0.0
@@ -57,7 +60,7 @@ class _Observer:
         """What torch calls. Later versions may pass more."""
         if self.pid != os.getpid():
             # A forked child inherits the observer, not what it has seen.
-            self.__init__(self._torch)  # type: ignore[misc]
+            self._begin()
         self.count += 1
         now = monotonic()
         about = self._describe(int(device), int(requested), int(total), int(free))

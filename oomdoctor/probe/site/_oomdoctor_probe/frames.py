@@ -64,6 +64,6 @@ def _code(frame: FrameType, line: int) -> str:
     try:
         import linecache
 
-        return mask(linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()[:300])
+        return mask(linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()[:300], is_code=True)
     except Exception:
         return ""

@@ -53,13 +53,13 @@ def find(tracebacks: list[TracebackType | None]) -> list[dict[str, object]]:
                 known.append(holder)
             if len(candidates) >= _MOST_CANDIDATES or monotonic() > deadline:
                 break
-    except MemoryError:
-        # What has been found so far is worth more than a complete list that cannot be made.
+    except Exception:
+        # Out of memory again, or something changed meanwhile: what has been found so far is still worth having.
         pass
     found = _measure(candidates, holders, deadline)
     try:
         found += _unnamed(found, holders, deadline)
-    except MemoryError:
+    except Exception:
         pass
     ordered = _most_specific_first(found)
     return [row for row in ordered if _deep_bytes(row) >= _SMALLEST][:_MOST_REPORTED] or ordered[:3]

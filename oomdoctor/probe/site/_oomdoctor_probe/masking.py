@@ -13,23 +13,24 @@ _MOST_ARGUMENTS = 200
 _LONGEST_ARGUMENT = 1000
 
 
-def mask(text: str) -> str:
-    """The text without what looks like a secret."""
+def mask(text: str, is_code: bool = False) -> str:
+    """The text without what looks like a secret. In code, `token = value` is one only in quotes."""
     lowered = text.lower()
     if not ("://" in text or any(name in lowered for name in _NAMES) or any(prefix in text for prefix in _PREFIXES)):
         return text
     import re  # rarely needed, and dear to a process that never needs it
 
     text = re.sub(r"(://[^/\s:@]*:)[^/\s@]+@", r"\1%s@" % _MASK, text)
-    # A name such as `api_key` or `"hf_token"`, then = or :, then its value. Counts (`max_tokens=4096`) are not secret.
-    names = "|".join(re.escape(name) for name in _NAMES)
+    text = re.sub(r"(?i)\b(bearer\s+)[\w.\-]{6,}", r"\1%s" % _MASK, text)
+    # A name such as `api_key` or `"hf_token"`, then = or :, then its value. Neither a tokenizer nor an author is a
+    # secret, nor is a count (`max_tokens=4096`).
     text = re.sub(
-        r"""(?i)((?:%s)(?!s\b)[\w-]*["']?\s*[=:]\s*(?:bearer\s+)?)(["']?)(?!\d+\b)[^\s"',;)}]{4,}""" % names,
+        r"""(?i)((?:%s)(?!s\b|iz|ors?\b)[\w-]*["']?)(%s)(?!\d+\b|bearer\b)[^\s"',;)}]{4,}"""
+        % ("|".join(_NAMES), r"""[=:]["']?|\s*[=:]\s*["']""" if is_code else r"""\s*[=:]\s*["']?"""),
         r"\1\2%s" % _MASK,
         text,
     )
-    prefixes = "|".join(re.escape(prefix) for prefix in _PREFIXES)
-    return re.sub(r"(?<![A-Za-z0-9_])(%s)[A-Za-z0-9_.\-]{8,}" % prefixes, r"\1%s" % _MASK, text)
+    return re.sub(r"(?<![A-Za-z0-9_])(%s)[A-Za-z0-9_.\-]{8,}" % "|".join(_PREFIXES), r"\1%s" % _MASK, text)
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
