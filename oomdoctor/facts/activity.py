@@ -7,7 +7,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
-from .frames import describe, frames_of, is_training, operation_of, phase_of, users_frame
+from .frames import describe, frames_of, gathers_full_state, is_training, operation_of, phase_of, users_frame
 
 _MEMORY_WORDS = (
     "outofmemory",
@@ -26,7 +26,7 @@ _PHASE_AFTER: dict[EventKind, str] = {
     EventKind.ENGINE_WEIGHTS: "profile",
     EventKind.ENGINE_PROFILE: "kv-allocation",
     EventKind.ENGINE_KV_AVAILABLE: "kv-allocation",
-    EventKind.ENGINE_KV_POOL: "graph-capture",
+    EventKind.ENGINE_KV_POOL: "warm-up",
     EventKind.ENGINE_LOAD: "serving",
     EventKind.ENGINE_PREEMPTED: "serving",
 }
@@ -52,15 +52,19 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
 
 
 def memory_exceptions(evidence: Evidence) -> tuple[LogEvent, ...]:
-    """The tracebacks that end in a memory error; all tracebacks where none does."""
+    """The tracebacks that end in a memory error, and those cut off before their end; all tracebacks where none does."""
     exceptions = evidence.of_kind(EventKind.EXCEPTION)
-    about = tuple(e for e in exceptions if _about_memory(e))
+    about = tuple(event for event in exceptions if _about_memory(event) or _cut_off(event))
     return about or exceptions
 
 
 def _about_memory(event: LogEvent) -> bool:
     words = f"{event.word('exception_type') or ''} {event.word('message') or ''}".lower()
     return any(word in words for word in _MEMORY_WORDS)
+
+
+def _cut_off(event: LogEvent) -> bool:
+    return event.word("exception_type") is None
 
 
 def _put_stack(evidence: Evidence, facts: FactSet) -> None:
@@ -81,12 +85,13 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.exception", event.word("exception_type"), event.source)
         if not frames:
             frames, source = frames_of(event), event.source
-    if any(event.fields.get("chained") is True and _about_memory(event) for event in tracebacks):
-        facts.put("activity.in_exception_handler", True, tracebacks[-1].source)
+    _put_handler(evidence, facts)
     if not frames or source is None:
         return
     facts.put("activity.operation", operation_of(frames), source)
     facts.put("activity.phase", phase_of(frames), source)
+    if gathers_full_state(frames):
+        facts.put("activity.gathers_full_state", True, source)
     if is_training(frames):
         facts.put("activity.during_training", True, source)
     text = " ".join(f"{frame.function} {frame.code}" for frame in frames)
@@ -97,6 +102,17 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     frame = users_frame(frames)
     if frame is not None:
         facts.put("activity.frame", describe(frame), source)
+
+
+def _put_handler(evidence: Evidence, facts: FactSet) -> None:
+    """A memory error (or one cut off before its name) that was raised while a memory error was being handled."""
+    failed = False
+    for event in evidence.events:
+        if event.kind is EventKind.EXCEPTION and event.fields.get("chained") is True and failed:
+            if _about_memory(event) or _cut_off(event):
+                facts.put("activity.in_exception_handler", True, event.source)
+        elif event.kind is EventKind.DEVICE_OOM:
+            failed = True
 
 
 def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
@@ -111,10 +127,10 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.operation", _OPERATION_OF_PURPOSE.get(purpose), event.source)
     for event in evidence.events:
         facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
-    for event in evidence.of_kind(EventKind.DEVICE_OOM):
-        before, found, _ = event.text.partition("out of memory")
-        if found and before.strip():
-            facts.put("activity.operation", operation_of([StackFrame("", 0, "", before)]), event.source)
+    for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
+        facts.put("activity.operation", operation_of([StackFrame("", 0, event.word("step") or "", "")]), event.source)
+    for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
+        facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
         wrapped = (event.word("wrapped_by") or "").lower()
         if "load model" in wrapped:
             facts.put("activity.phase", "load", event.source)
@@ -127,6 +143,12 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
             facts.put("activity.operation", "sampler", event.source)
         elif "vae" in wrapped:
             facts.put("activity.operation", "decoder", event.source)
+
+
+def _beside_error(text: str) -> str:
+    """What a line says beside the error itself: a call before it, a remark in brackets after `out of memory`."""
+    before, found, after = text.partition("out of memory")
+    return f"{before} {after}" if found and "Tried to allocate" not in after else before if found else ""
 
 
 def _put_order(evidence: Evidence, facts: FactSet) -> None:

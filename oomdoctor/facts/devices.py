@@ -39,6 +39,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         _put_processes(reading, member, facts)
         _put_growth(readings[index], member, facts)
     _put_spread(last, facts)
+    for name in ("mig", "grew_between_readings"):
+        known = [fact for i in last if (fact := facts.find(f"device.{name}", device_member(i))) is not None]
+        if known:
+            facts.put(f"devices.{name}", any(fact.value for fact in known), known[0].source)
     _put_shared(last, facts)
 
 

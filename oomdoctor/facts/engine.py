@@ -22,12 +22,16 @@ _NAMES = {
     "mlx",
     "transformers",
 }
+_FAR_MORE = 8
 _PURPOSES = {"weights", "kv", "compute", "runtime", "workspace", "unknown"}
 _WARMUPS = {"sampler", "pooler", "prefill", "graph"}
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Later lines of an engine stand before earlier ones: a restart with other settings is what failed last."""
+    front = next((e for e in evidence.events if e.word("engine") == "ollama"), None)
+    if front is not None:  # its runners print llama.cpp's lines
+        facts.put("engine.name", "ollama", front.source)
     for event in reversed(evidence.events):
         engine = event.word("engine")
         if engine is not None:
@@ -50,6 +54,13 @@ def _copy(event: LogEvent, facts: FactSet, **names: str) -> None:
 def _start(event: LogEvent, facts: FactSet) -> None:
     facts.put("engine.version", event.word("version"), event.source)
     options = event.fields.get("options")
+    named = dict(o for o in options if isinstance(o, tuple) and len(o) == 2) if isinstance(options, tuple) else {}
+    chosen, trained = (
+        named.get("n_ctx_per_seq") or named.get("n_ctx_seq") or named.get("n_ctx"),
+        named.get("n_ctx_train"),
+    )
+    if chosen is not None and trained is not None:
+        facts.put("engine.context_is_training_length", chosen == trained, event.source)
     for option in options if isinstance(options, tuple) else ():
         if isinstance(option, tuple) and len(option) == 2:
             name, value = str(option[0]), option[1]
@@ -59,6 +70,8 @@ def _start(event: LogEvent, facts: FactSet) -> None:
 
 def _weights(event: LogEvent, facts: FactSet) -> None:
     _copy(event, facts, weights_bytes="weights_bytes")
+    if event.word("engine") == "ollama":
+        facts.put("engine.layers_planned", event.size("layers_offloaded"), event.source)
 
 
 def _profile(event: LogEvent, facts: FactSet) -> None:
@@ -129,6 +142,11 @@ def _warmup(event: LogEvent, facts: FactSet) -> None:
     what = event.word("what")
     facts.put("engine.warmup_failed", what if what in _WARMUPS else "other", event.source)
     _copy(event, facts, warmup_sequences="sequences", warmup_tokens="tokens")
+    total, step = event.size("total_tokens"), event.size("tokens")
+    if total is not None and step is not None and total > _FAR_MORE * step:
+        # A step this small does not fill a card: it is the pool for all tokens that did not fit.
+        facts.put("engine.kv_pool_too_small", True, event.source)
+        facts.put("engine.kv_needed_tokens", total, event.source)
 
 
 def _pool_exhausted(event: LogEvent, facts: FactSet) -> None:
@@ -153,6 +171,10 @@ def _preempted(event: LogEvent, facts: FactSet) -> None:
 
 def _load(event: LogEvent, facts: FactSet) -> None:
     _copy(event, facts, transferring="transferring", waiting="waiting")
+
+
+def _parallel(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, compute_buffer_copies="pipeline_copies")
 
 
 def _phase(event: LogEvent, facts: FactSet) -> None:
@@ -225,6 +247,7 @@ _HANDLERS: dict[EventKind, Callable[[LogEvent, FactSet], None]] = {
     EventKind.ENGINE_SLEEP: _sleep,
     EventKind.ENGINE_MEMORY_TABLE: _table,
     EventKind.DEVICE_OOM: _device_oom,
+    EventKind.PARALLELISM: _parallel,
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..model.events import EventKind
 from ..model.evidence import Evidence
-from ..model.facts import FactSet
+from ..model.facts import FactSet, Scope
 from ..model.source import Source
+from .deriver import computed
 
 _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _PROGRAMS = (
@@ -47,8 +48,19 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             facts.put("torch.version", event.word("version"), event.source)
         elif event.word("package") == facts.value("engine.name"):
             facts.put("engine.version", event.word("version"), event.source)
+    _put_capacity(facts)
     if evidence.command:
         _put_command(evidence.command, facts)
+
+
+def _put_capacity(facts: FactSet) -> None:
+    """The largest device, and whether memory rose on any: what rules about the whole incident need of the devices."""
+    names = ("oom.total_bytes", "device.total_bytes")
+    sizes = [v for m in facts.members(Scope.DEVICE) for name in names if isinstance(v := facts.value(name, m), int)]
+    facts.put("oom.largest_device_bytes", max(sizes, default=None), computed(*names))
+    steady = [v for m in facts.members(Scope.DEVICE) if isinstance(v := facts.value("growth.steady", m), bool)]
+    if steady:
+        facts.put("growth.steady_on_any", any(steady), computed("growth.steady"))
 
 
 def _put_command(command: str, facts: FactSet) -> None:

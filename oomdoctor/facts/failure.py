@@ -27,6 +27,7 @@ _ROUNDING_BYTES = 16 * MIB
 """Two figures of a message, each rounded to 0.01 GiB, may differ by this much and agree."""
 
 _BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
+_ROUND_BYTES = 128 * MIB
 _IMPOSSIBLE_DEVICE_BYTES = TIB
 """No accelerator has this much: a single request beyond it is not about capacity."""
 
@@ -39,6 +40,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     events = latest_device_failures(evidence)
     for event in events:
         _put_event(event, member_for(evidence, event.device, _backend(event)), facts)
+    _put_pool_dump(evidence, facts)
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
     for member in facts.members(Scope.DEVICE):
@@ -94,13 +96,38 @@ def _put_event(event: LogEvent, member: str, facts: FactSet) -> None:
     if reserved is None and allocated is not None and idle is not None:
         reserved = allocated + idle
     facts.put("oom.reserved_bytes", reserved, source, member)
-    if event.size("allowed_bytes") is not None:
-        facts.put("oom.capped_by", "watermark" if _backend(event) == "mps" else "fraction", source)
+    limit = event.size("buffer_limit_bytes")
+    facts.put("oom.buffer_limit_bytes", limit, source, member)
+    if limit is not None:
+        facts.put("oom.capped_by", "buffer-limit", source)
+    _put_cap(event, member, facts, "watermark" if _backend(event) == "mps" else "fraction")
     shape = event.fields.get("shape")
     if isinstance(shape, tuple) and shape:
         facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
         facts.put("oom.tensor_dimensions", len(shape), source, member)
     _put_processes(event, member, reserved, facts)
+
+
+def _put_cap(event: LogEvent, member: str, facts: FactSet, kind: str) -> None:
+    allowed = event.size("allowed_bytes")
+    if allowed is not None:
+        facts.put("oom.allowed_is_round", allowed % _ROUND_BYTES == 0, event.source, member)
+        facts.put("oom.capped_by", kind, event.source)
+
+
+def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
+    """TensorFlow's allocator prints its state only when a request fails: with a limit in it, it is a failure itself."""
+    for event in reversed(evidence.of_kind(EventKind.DEVICE_STATE)):
+        allowed = event.size("allowed_bytes")
+        if allowed is None:
+            continue
+        member = member_for(evidence, event.device)
+        facts.put("oom.failed", True, event.source, member)
+        facts.put("oom.backend", "tensorflow", event.source)
+        facts.put("oom.allowed_bytes", allowed, event.source, member)
+        facts.put("oom.allocated_bytes", event.size("allocated_bytes"), event.source, member)
+        facts.put("oom.reserved_bytes", event.size("reserved_bytes"), event.source, member)
+        _put_cap(event, member, facts, "pool-limit")
 
 
 def _put_processes(event: LogEvent, member: str, reserved: int | None, facts: FactSet) -> None:
@@ -156,6 +183,7 @@ def _put_driver_errors(evidence: Evidence, messages: Iterable[LogEvent], facts: 
         elif event.fields.get("masks_oom") is True or "memory" in code.lower() or "ALLOC" in code.upper():
             facts.put("oom.library", library, event.source)
             facts.put("oom.library_code", code or None, event.source)
+            facts.put("oom.requested_by_library_bytes", event.size("requested_bytes"), event.source)
             if not list(messages):
                 facts.put("oom.stated_by_driver_only", True, event.source)
 
@@ -212,6 +240,8 @@ def _put_counts(
     if not failed:
         return
     facts.put("oom.device_count", len(failed), computed("oom.failed"))
+    sizes = [size for m in failed if isinstance(size := facts.value("oom.requested_bytes", m), int)]
+    facts.put("oom.largest_request_bytes", max(sizes, default=None), computed("oom.requested_bytes"))
     if records:
         facts.put("oom.count", max(record.count for record in records), records[-1].source)
     else:

@@ -31,6 +31,14 @@ def _sign(name: str, *patterns: str) -> _Sign:
 
 _OPERATIONS = (
     _sign(
+        "pinned-memory",
+        r"pin_memory=True",
+        r"\.pin_memory\(",
+        r"allocate_cpu_cache",
+        r"cudaHostAlloc",
+        r"cudaMallocHost",
+    ),
+    _sign(
         "optimizer-state",
         r"exp_avg",
         r"_init_group",
@@ -216,6 +224,13 @@ _TRAINING = re.compile(
 )
 
 
+_GATHERS = re.compile(
+    r"_full_(?:pre|post)_state_dict_hook|_unshard_(?:params|pre)|_common_unshard|full_state_dict"
+    r"|gather_16bit|consolidated_16bit|summon_full_params",
+    re.IGNORECASE,
+)
+
+
 def frames_of(event: LogEvent) -> tuple[StackFrame, ...]:
     """The frames of an EXCEPTION event, outermost first."""
     frames = event.fields.get("frames")
@@ -241,6 +256,11 @@ def phase_of(frames: Iterable[StackFrame]) -> str | None:
     """The phase the program was in."""
     texts = [_text(frame) for frame in frames]
     return next((sign.name for sign in _PHASES if any(sign.pattern.search(text) for text in texts)), None)
+
+
+def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
+    """Whether the frames unshard parameters or gather a full state dict."""
+    return any(_GATHERS.search(_text(frame)) for frame in frames)
 
 
 def is_training(frames: Iterable[StackFrame]) -> bool:

@@ -144,6 +144,9 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.shm_exhausted", True, event.source)
     for event in evidence.of_kind(EventKind.HOST_STATE):
         facts.put("host.total_bytes", event.size("total_bytes"), event.source)
+        facts.put("host.platform", "wsl" if event.word("platform") == "wsl" else None, event.source)
+        facts.put("oom.hidden_total_bytes", event.size("device_total_bytes"), event.source)
+        _put_equal_workers(event.fields.get("top_processes"), event.source, facts)
     warnings = evidence.of_kind(EventKind.HOST_LARGE_ALLOCATION)
     if warnings:
         facts.put("host.large_allocations", len(warnings), warnings[-1].source)
