@@ -18,7 +18,7 @@ _NAME = re.compile(r"-{1,2}([A-Za-z][\w.-]{0,120})")
 _NUMBERS = re.compile(r"[+-]?[0-9]")
 _TRUTH = {"true", "false", "1", "0", "yes", "no", "on", "off", "auto"}
 _SEPARATORS = {"&&", "||", "|", ";", "&"}
-_SWITCH = re.compile(r"(?:enable|disable|no|use|skip|allow|trust|enforce|reset|log)[-_]\w")
+_SWITCH = re.compile(r"(?:enable|disable|no|use|skip|trust|enforce)[-_]\w")
 """Names that begin so mostly take no value, or a truth value."""
 
 _SHORT = {

@@ -88,7 +88,10 @@ def _row(match: re.Match[str], line: Line) -> LogEvent:
 
 
 _NAMED = r"(?P<buffer>[A-Za-z][\w.:\[\]-]{0,80})"
-_CACHE_TYPES = r"(?:, +(?:K|R|c\^KV) \({k_type:word}\): +{k_bytes:mib} MiB)?(?:, +(?:V|S|kv\^T) \({v_type:word}\): +{v_bytes:mib} MiB)?"
+_CACHE_TYPES = (
+    r"(?:, +(?:K|R|c\^KV) \({k_type:word}\): +{k_bytes:mib} MiB)?"
+    r"(?:, +(?:V|S|kv\^T) \({v_type:word}\): +{v_bytes:mib} MiB)?"
+)
 
 _ALLOCATED: tuple[Pattern, ...] = (
     _form(

@@ -272,6 +272,11 @@ _COMFYUI: tuple[Pattern, ...] = (
         purpose="unknown",
     ),
     _comfy(
+        EventKind.ENGINE_WEIGHTS,
+        "loaded partially; ",
+        r"loaded partially; [0-9.]{1,20} MB usable, {weights_bytes:mib} MB loaded, {host_weights_bytes:mib} MB offloaded",
+    ),
+    _comfy(
         EventKind.RECOVERED,
         "Ran out of memory when regular VAE",
         r"Ran out of memory when regular VAE {step:word}, retrying with tiled",

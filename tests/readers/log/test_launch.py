@@ -14,6 +14,7 @@ from oomdoctor.readers.log.printed_options import printed_options
     [
         ("vllm serve org/m --max-model-len=4096", (("max-model-len", "4096"),)),
         ("vllm serve org/m --max-model-len 4096 --enforce-eager", (("max-model-len", "4096"), ("enforce-eager", None))),
+        ("vllm serve org/m --log-level info", (("log-level", "info"),)),
         ("vllm serve --enable-prefix-caching org/m", (("enable-prefix-caching", None),)),
         ("vllm serve org/m --enable-chunked-prefill False", (("enable-chunked-prefill", "False"),)),
         ("vllm serve org/m --max-model-len -1", (("max-model-len", "-1"),)),

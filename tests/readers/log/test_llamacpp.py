@@ -92,6 +92,12 @@ EACH: list[tuple[str, K, int | None, dict[str, object]]] = [
         {"pool_bytes": 1024 * MIB, "k_type": "f16", "k_bytes": 512 * MIB, "v_type": "q8_0", "v_bytes": 512 * MIB},
     ),
     (
+        "llama_new_context_with_model: KV self size  =  900.00 MiB, c^KV (q8_0):  900.00 MiB, kv^T: not used",
+        K.ENGINE_KV_POOL,
+        None,
+        {"pool_bytes": 900 * MIB, "k_type": "q8_0", "k_bytes": 900 * MIB},
+    ),
+    (
         "llama_kv_cache: size =  512.00 MiB (  4096 cells,  32 layers,  2/1 seqs), K (f16):  256.00 MiB, V (f16):  256.00 MiB",
         K.ENGINE_KV_POOL,
         None,

@@ -276,6 +276,12 @@ EACH: list[tuple[str, str, K, dict[str, object]]] = [
         K.INPUT_LENGTH,
         {"tokens": 9000, "limit_tokens": 1024},
     ),
+    (
+        "comfyui",
+        "loaded partially; 6000.00 MB usable, 5000.50 MB loaded, 9000.00 MB offloaded, lowvram patches: 0",
+        K.ENGINE_WEIGHTS,
+        {"weights_bytes": 5000 * MIB + MIB // 2, "host_weights_bytes": 9000 * MIB},
+    ),
     ("comfyui", "Got an OOM, unloading all loaded models.", K.ENGINE_BUFFER_FAILED, {"purpose": "unknown"}),
     (
         "comfyui",
