@@ -1,5 +1,7 @@
-"""Engines with few messages about memory: TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer,
-transformers, ComfyUI and diffusers."""  # noqa: D209
+"""Engines with few messages about memory.
+
+TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI.
+"""
 
 from __future__ import annotations
 
@@ -274,7 +276,8 @@ _COMFYUI: tuple[Pattern, ...] = (
     _comfy(
         EventKind.ENGINE_WEIGHTS,
         "loaded partially; ",
-        r"loaded partially; [0-9.]{1,20} MB usable, {weights_bytes:mib} MB loaded, {host_weights_bytes:mib} MB offloaded",
+        r"loaded partially; [0-9.]{1,20} MB usable, {weights_bytes:mib} MB loaded,"
+        r" {host_weights_bytes:mib} MB offloaded",
     ),
     _comfy(
         EventKind.RECOVERED,
