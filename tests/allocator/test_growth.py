@@ -1,0 +1,103 @@
+"""Steps are found in the stacks; growth is told from a level run, from loading and from one large pass."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from snapshots import programs
+from snapshots.make import MIB, Device, snapshot, write
+
+from oomdoctor.allocator.growth import Growth, Steps, find_steps, growth
+from oomdoctor.allocator.owners import Ownership
+from oomdoctor.allocator.replay import replay
+from oomdoctor.readers.snapshot import read_snapshot
+
+
+def _found(device: Device, folder: Path, ring: int | None = None) -> tuple[Steps | None, Growth | None]:
+    content = snapshot(device, ring=ring)
+    found = read_snapshot(write(folder / "s.pickle", content))
+    ownership = Ownership(found, replay(found, 0))
+    steps = find_steps(ownership, len(content["device_traces"][0]) - 1)
+    return steps, None if steps is None else growth(ownership, steps)
+
+
+@pytest.mark.parametrize("ring", [None, 400])
+def test_kept_graphs_grow_by_what_a_step_keeps(tmp_path: Path, ring: int | None) -> None:
+    steps, found = _found(programs.leak_of_graphs(steps=16), tmp_path, ring)
+    assert steps is not None
+    assert found is not None
+    kept = (3 + 4 * (4 + 6 + 4 + 4)) * MIB
+    assert (found.steady, found.retains_graph, found.top_is_kv) == (True, True, False)
+    assert found.top_owner == f"{programs.FILE}:21 in forward"
+    assert found.gained_bytes % kept == 0
+    if ring is None:
+        assert len(steps) == 17
+        assert found.gained_bytes == 15 * kept
+        assert found.top_gained_bytes == 15 * 4 * 6 * MIB
+        assert found.top_count == 16 * 4
+
+
+def test_a_cache_that_is_concatenated_is_known_by_how_it_grows(tmp_path: Path) -> None:
+    steps, found = _found(programs.cache_by_concatenation(tokens=30, layers=8), tmp_path)
+    assert steps is not None
+    assert found is not None
+    assert len(steps) == 30
+    assert (found.steady, found.top_is_kv, found.retains_graph) == (True, True, False)
+    assert found.top_count == 16
+    assert found.top_gained_bytes == found.gained_bytes == 28 * 16 * 2 * MIB
+    assert found.seconds is not None
+    assert found.seconds > 0
+
+
+def test_a_ring_that_forgot_the_older_cache_does_not_blame_the_new_one_for_it(tmp_path: Path) -> None:
+    _, found = _found(programs.cache_by_concatenation(tokens=60, layers=8), tmp_path, ring=500)
+    assert found is not None
+    assert (found.steady, found.top_is_kv) == (True, True)
+    assert found.top_gained_bytes == found.gained_bytes
+
+
+def test_kept_outputs_grow_but_keep_no_graph(tmp_path: Path) -> None:
+    _, found = _found(programs.kept_outputs(), tmp_path)
+    assert found is not None
+    assert (found.steady, found.retains_graph, found.top_is_kv) == (True, False, False)
+    assert found.top_owner == f"{programs.FILE}:12 in forward"
+
+
+@pytest.mark.parametrize("program", [programs.weights_too_large, programs.one_pass])
+def test_loading_and_layers_are_no_steps(tmp_path: Path, program: object) -> None:
+    assert callable(program)
+    assert _found(program(), tmp_path) == (None, None)
+
+
+def test_a_level_run_does_not_grow(tmp_path: Path) -> None:
+    steps, found = _found(programs.level_training(steps=12), tmp_path)
+    assert steps is not None
+    assert found is not None
+    assert len(steps) == 13
+    assert len(set(steps.peak_bytes.tolist()[1:-1])) == 1
+    assert (found.steady, found.gained_bytes, found.retains_graph) == (False, 0, False)
+
+
+def test_what_rose_and_was_given_back_is_no_growth_to_the_failure(tmp_path: Path) -> None:
+    _, found = _found(programs.cut_to_pieces(), tmp_path)
+    assert found is not None
+    assert not found.steady
+
+
+def test_live_bytes_at_the_start_of_each_step_are_those_the_allocator_knew(tmp_path: Path) -> None:
+    device = programs.leak_of_graphs(steps=6)
+    steps, _ = _found(device, tmp_path)
+    assert steps is not None
+    assert steps.live_bytes.sum(axis=0).tolist() == [device.live[event - 1] for event in steps.first_event.tolist()]
+    bounds = [*steps.first_event.tolist(), len(device.events)]
+    assert steps.peak_bytes.tolist() == [max(device.live[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def test_many_steps_are_joined(tmp_path: Path) -> None:
+    steps, found = _found(programs.kept_outputs(steps=150), tmp_path)
+    assert steps is not None
+    assert found is not None
+    assert 40 <= len(steps) <= 64
+    assert found.steady

@@ -1,0 +1,225 @@
+"""A snapshot's facts tell the cause that was planted; what it does not show stays unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from snapshots import programs
+from snapshots.make import MIB, Device, snapshot, without_addresses, write
+
+from oomdoctor.facts.allocator import derive
+from oomdoctor.facts.registry import REGISTRY
+from oomdoctor.facts.snapshot_views import snapshot_holdings, snapshot_series
+from oomdoctor.model.events import EventKind, LogEvent
+from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.facts import FactSet, FactValue
+from oomdoctor.model.snapshot import Snapshot
+from oomdoctor.model.source import Source
+from oomdoctor.readers.snapshot import read_snapshot
+
+GENUINE = Path(__file__).parents[3] / "shared" / "device" / "scenarios"
+
+
+def _read(device: Device, folder: Path, name: str = "s.pickle", ring: int | None = None) -> Snapshot:
+    return read_snapshot(write(folder / name, snapshot(device, ring=ring)), name)
+
+
+def _facts(*snapshots: Snapshot, events: tuple[LogEvent, ...] = ()) -> FactSet:
+    facts = FactSet(REGISTRY)
+    derive(Evidence(snapshots=snapshots, events=events), facts)
+    return facts
+
+
+def _of(facts: FactSet, *names: str, member: str = "cuda:0") -> tuple[FactValue | None, ...]:
+    return tuple(facts.value(name, member) for name in names)
+
+
+def test_the_failed_request_is_exact_and_says_where_it_is_from(tmp_path: Path) -> None:
+    device = programs.cut_to_pieces()
+    facts = _facts(_read(device, tmp_path))
+    assert _of(
+        facts, "oom.failed", "oom.requested_bytes", "oom.requested_exact", "oom.free_bytes", "oom.allocated_bytes",
+        "oom.reserved_bytes",
+    ) == (True, 80 * MIB, True, programs.FREE, 400 * MIB, 800 * MIB)  # fmt: skip
+    source = facts["oom.requested_bytes@cuda:0"].source
+    assert str(source) == f"s.pickle (oom event {len(device.events) - 1})"
+
+
+def test_fragmentation_shows_as_enough_idle_memory_in_no_one_piece(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.cut_to_pieces(), tmp_path))
+    assert _of(facts, "allocator.usable_idle_bytes", "allocator.largest_free_block_bytes") == (400 * MIB, 40 * MIB)
+    assert _of(facts, "allocator.releasable_bytes", "allocator.pinned_idle_bytes") == (0, 400 * MIB)
+    assert _of(facts, "growth.steady", "allocator.history_complete") == (False, True)
+
+
+def test_kept_graphs(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.leak_of_graphs(), tmp_path))
+    assert _of(facts, "growth.steady", "growth.top_retains_graph", "growth.top_is_kv") == (True, True, False)
+    assert _of(facts, "growth.top_stack", "growth.bytes") == (f"{programs.FILE}:21 in forward", 11 * 75 * MIB)
+    assert _of(facts, "spike.sudden") == (False,)
+    assert _of(facts, "owner.weights_bytes", "owner.optimizer_bytes") == (80 * MIB, 40 * MIB)
+
+
+def test_a_concatenated_cache_is_counted_as_keys_and_values(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.cache_by_concatenation(), tmp_path))
+    assert _of(facts, "growth.steady", "growth.top_is_kv", "growth.top_retains_graph") == (True, True, False)
+    assert _of(facts, "owner.kv_bytes") == (5 * 60 * MIB + 11 * 58 * MIB,)
+    assert _of(facts, "owner.activations_bytes") == (None,), "unknown, not zero"
+
+
+def test_one_long_request_is_a_spike(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.requests((64, 90, 70, 128, 80, 100, 2000)), tmp_path))
+    assert _of(facts, "spike.sudden", "growth.steady", "spike.largest_request_bytes") == (
+        True,
+        False,
+        2000 * 2000 * 1024,
+    )
+    assert _of(facts, "spike.bytes")[0] > 3 * 1024 * MIB  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("scale", "sudden"), [(1, False), (3, True)])
+def test_a_larger_last_batch_is_a_spike_and_an_equal_one_is_not(tmp_path: Path, scale: int, sudden: bool) -> None:
+    facts = _facts(_read(programs.level_training(last_scale=scale), tmp_path))
+    assert _of(facts, "spike.sudden", "growth.steady") == (sudden, False)
+
+
+def test_a_rising_load_is_no_spike(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.requests((100, 200, 400, 700)), tmp_path))
+    assert _of(facts, "spike.sudden") == (True,), "the fourth is three times the third"
+    facts = _facts(_read(programs.requests((100, 141, 200, 220)), tmp_path))
+    assert _of(facts, "spike.sudden") == (False,)
+
+
+def test_weights_that_do_not_fit(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.weights_too_large(), tmp_path))
+    assert _of(facts, "growth.steady", "owner.weights_bytes", "spike.sudden") == (False, 2000 * MIB, None)
+    assert _of(facts, "owner.top", "owner.top_bytes") == (f"{programs.FILE}:5 in __init__", 2000 * MIB)
+
+
+def test_one_pass_that_does_not_fit_has_large_activations_and_no_growth(tmp_path: Path) -> None:
+    facts = _facts(_read(programs.one_pass(), tmp_path))
+    assert _of(facts, "growth.steady", "owner.activations_bytes") == (False, (30 + 120 * 40) * MIB)
+    facts = _facts(_read(programs.one_pass(), tmp_path, ring=50))
+    assert _of(facts, "growth.steady", "allocator.history_complete") == (None, False), "the ring may hide earlier steps"
+
+
+def test_a_state_taken_after_the_failure_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    device = programs.cut_to_pieces()
+    live, reserved = device.live[-1], device.reserved[-1]
+    for segment in device.segments:
+        for address in [block.address for block in segment.blocks if block.state != "inactive"]:
+            device.free(address)
+    device.release_idle()
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "oom.allocated_bytes", "oom.active_bytes", "oom.reserved_bytes") == (live, live, reserved)
+    assert _of(facts, "allocator.largest_free_block_bytes", "allocator.releasable_bytes") == (None, None)
+
+
+def test_pending_blocks_are_active_and_not_allocated(tmp_path: Path) -> None:
+    device = Device()
+    device.free(device.malloc(30 * MIB, programs.at(1)), waits=True)
+    device.malloc(40 * MIB, programs.at(2))
+    device.fail(1 << 30, 0, programs.at(3))
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "oom.active_bytes", "oom.allocated_bytes", "allocator.pending_free_bytes") == (
+        70 * MIB, 40 * MIB, 30 * MIB,
+    )  # fmt: skip
+
+
+def test_without_history_only_the_state_is_known(tmp_path: Path) -> None:
+    content = without_addresses(snapshot(programs.cut_to_pieces()))
+    content["device_traces"] = [[]]
+    facts = _facts(read_snapshot(write(tmp_path / "s.pickle", content)))
+    assert _of(facts, "allocator.pinned_idle_bytes", "allocator.segments") == (400 * MIB, 1)
+    assert not [key for key in facts if key.startswith(("oom.", "growth.", "spike.", "allocator.peak"))]
+    assert _of(facts, "allocator.history_complete", "allocator.largest_free_block_bytes") == (None, None)
+
+
+@pytest.mark.parametrize(("allocated", "largest"), [(400 * MIB, 40 * MIB), (700 * MIB, None)])
+def test_a_message_of_the_same_moment_lends_its_request(tmp_path: Path, allocated: int, largest: int | None) -> None:
+    content = snapshot(programs.cut_to_pieces()) | {"device_traces": [[]]}
+    fields = {"requested_bytes": 80 * MIB, "allocated_bytes": allocated}
+    event = LogEvent(EventKind.DEVICE_OOM, Source(path="log", line=1), fields=fields, device=0)
+    facts = _facts(read_snapshot(write(tmp_path / "s.pickle", content)), events=(event,))
+    assert _of(facts, "allocator.largest_free_block_bytes", "oom.requested_bytes") == (largest, None)
+
+
+def test_devices_are_kept_apart_and_a_silent_one_has_no_facts(tmp_path: Path) -> None:
+    second = Device(1, base=1 << 50)
+    second.malloc(64 * MIB, programs.at(9))
+    second.fail(1 << 30, 7, programs.at(9))
+    content = snapshot(programs.cut_to_pieces(), second, Device(2))
+    facts = _facts(read_snapshot(write(tmp_path / "s.pickle", content)))
+    assert _of(facts, "oom.requested_bytes", "oom.free_bytes", member="cuda:1") == (1 << 30, 7)
+    assert _of(facts, "oom.requested_bytes") == (80 * MIB,)
+    assert not [key for key in facts if key.endswith("cuda:2")]
+
+
+def test_of_two_snapshots_the_one_with_the_latest_failure_speaks(tmp_path: Path) -> None:
+    early, late, quiet = programs.cut_to_pieces(), programs.weights_too_large(), Device()
+    for event in late.events:
+        event["time_us"] += 10_000_000
+    quiet.malloc(5 * MIB, programs.at(1))
+    quiet.events[-1]["time_us"] += 99_000_000
+    read = [_read(d, tmp_path, f"{n}.pickle") for n, d in (("late", late), ("early", early), ("quiet", quiet))]
+    facts = _facts(*read)
+    assert {fact.source.path for fact in facts.values()} == {"late.pickle"}
+    assert _of(facts, "oom.requested_bytes") == (50 * MIB,)
+
+
+def test_the_curve_keeps_its_extremes(tmp_path: Path) -> None:
+    device = programs.kept_outputs(steps=900)
+    (curve,) = snapshot_series(_read(device, tmp_path))
+    assert len(device.events) > 4000 > 2000 >= len(curve.times_seconds) > 1000
+    assert (max(curve.values_bytes), min(curve.values_bytes)) == (max(device.live), min(device.live))
+    assert list(curve.times_seconds) == sorted(curve.times_seconds)
+    assert (curve.where, curve.relative) == ("cuda:0", False)
+    known = {event["time_us"]: live for event, live in zip(device.events, device.live, strict=True)}
+    assert all(known[round(t * 1e6)] == v for t, v in zip(curve.times_seconds, curve.values_bytes, strict=True))
+
+
+def test_a_history_without_times_gives_no_curve(tmp_path: Path) -> None:
+    content = snapshot(programs.cut_to_pieces())
+    for event in content["device_traces"][0]:
+        del event["time_us"]
+    assert snapshot_series(read_snapshot(write(tmp_path / "s.pickle", content))) == ()
+
+
+def test_the_rows_of_the_table_add_up_to_what_was_allocated(tmp_path: Path) -> None:
+    device = Device()
+    for line in range(50):
+        device.malloc((line + 1) * MIB, programs.at(line))
+    found = _read(device, tmp_path)
+    rows = snapshot_holdings(found)
+    assert (len(rows), rows[-1].owner) == (21, "30 other owners")
+    assert sum(row.bytes for row in rows) == found.allocated_bytes
+    assert sum(row.count for row in rows) == 50
+    assert rows[0].owner == f"{programs.FILE}:49 in <module>"
+
+
+@pytest.mark.skipif(not GENUINE.exists(), reason="the recorded scenarios are not beside this checkout")
+@pytest.mark.parametrize(
+    ("scenario", "told"),
+    [
+        ("a_startup_weights", {"growth.steady": False, "owner.kv_bytes": None}),
+        ("b_kv_growth", {"growth.steady": True, "growth.top_is_kv": True, "spike.sudden": False}),
+        ("c_leak_losses", {"growth.steady": True, "growth.top_retains_graph": True, "growth.top_is_kv": False}),
+        ("d_long_prompt", {"spike.sudden": True, "growth.steady": False, "oom.requested_bytes": 25_088_000_000}),
+        ("e_fragmentation", {"growth.steady": False, "oom.requested_bytes": 3 << 30}),
+        ("g_other_process", {"growth.steady": None, "spike.sudden": False}),
+        ("h_expandable", {"growth.steady": True, "growth.top_is_kv": True, "allocator.expandable_segments": True}),
+        ("i_batch_too_large", {"growth.steady": False, "spike.sudden": None}),
+    ],
+)
+def test_recorded_runs_tell_their_planted_cause(scenario: str, told: dict[str, FactValue | None]) -> None:
+    found = read_snapshot(GENUINE / scenario / "snapshot.pickle")
+    facts = _facts(found)
+    assert {name: facts.value(name, "cuda:0") for name in told} == told
+    assert sum(row.bytes for row in snapshot_holdings(found)) == found.allocated_bytes
+    values = dict(zip(names := ("oom.reserved_bytes", "oom.allocated_bytes"), _of(facts, *names), strict=True))
+    if scenario == "e_fragmentation":
+        requested, largest = _of(facts, "oom.requested_bytes", "allocator.largest_free_block_bytes")
+        assert values["oom.reserved_bytes"] - values["oom.allocated_bytes"] > requested > largest  # type: ignore[operator]
+    if scenario == "i_batch_too_large":
+        assert _of(facts, "owner.activations_bytes")[0] > 0.9 * values["oom.allocated_bytes"]  # type: ignore[operator]
