@@ -35,6 +35,13 @@ class OutOfMemoryError(RuntimeError): pass
 OutOfMemoryError.__module__ = 'torch'
 from . import _C, cuda, version
 
+def __getattr__(name):
+    # As torch does: its compiler is imported when somebody asks for it.
+    if name != '_inductor':
+        raise AttributeError(name)
+    import importlib
+    return importlib.import_module('torch._inductor')
+
 def allocate(size, device=0):
     cuda._lazy_init()
     if size > _C.free:
@@ -78,8 +85,10 @@ MEMORY = """
 calls = []
 {record}
 def _snapshot(device=None):
+    import torch
     from .. import _C
-    return {{'segments': [], 'device_traces': [[]], 'free': _C.free}}
+    names = hasattr(torch, '_inductor') and hasattr(torch._inductor, 'codecache') and torch._inductor.codecache.names
+    return {{'names': names, 'segments': [], 'device_traces': [[]], 'free': _C.free}}
 """
 
 
@@ -90,5 +99,8 @@ def write_stub(folder: Path, version: str) -> None:
     (torch / "__init__.py").write_text(INIT.format(version=version))
     (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
     (torch / "_C.py").write_text(C.format(observer=OBSERVER.get(version, "_cuda_attach_out_of_memory_observer")))
+    (torch / "_inductor").mkdir()
+    (torch / "_inductor" / "__init__.py").write_text("from . import codecache\n")
+    (torch / "_inductor" / "codecache.py").write_text("names = 'compiled'\n")
     (torch / "cuda" / "__init__.py").write_text(CUDA)
     (torch / "cuda" / "memory.py").write_text(MEMORY.format(record=RECORD[version]))

@@ -128,6 +128,23 @@ for free in (900, 100, 500, 700, 800):
     assert kept == [1, 2, 5]
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_snapshot_does_not_import_torchs_compiler(harness: Harness, compiles: bool) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import sys, torch
+try: torch.allocate(1 << 40)
+except torch.OutOfMemoryError: pass
+print('torch._inductor' in sys.modules, '_inductor' in vars(torch), torch._inductor.codecache.names)
+"""
+    prefix = "import torch._inductor" if compiles else ""
+    ended = harness.run(harness.script(prefix + text))
+    assert ended.stdout.decode() == f"{compiles} {compiles} compiled\n"
+    (record,) = harness.latest("device-oom")
+    with open(harness.bundle / record["snapshot_path"], "rb") as file:
+        assert pickle.load(file)["names"] == ("compiled" if compiles else False)
+
+
 def test_the_allocator_is_sampled_while_it_changes(harness: Harness) -> None:
     write_stub(harness.folder, "2.14")
     text = """

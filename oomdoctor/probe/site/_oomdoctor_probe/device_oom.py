@@ -14,6 +14,7 @@ from time import monotonic, time
 from . import finish, frames, identity, records
 from .allocator import read_state
 from .guard import guarded
+from .snapshot import write_snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class _Observer:
         started = monotonic()
         name = "%d-%d.pickle" % (self.pid, self.count)
         try:
-            self._dump(name)
+            write_snapshot(self._torch, name)
         finally:
             took = monotonic() - started
             self._spent += took
@@ -112,25 +113,6 @@ class _Observer:
         state = about["state"]
         reserved = state.get("reserved_bytes") if isinstance(state, dict) else None
         self._keep(_Snapshot(name, reserved or 0))
-
-    def _dump(self, name: str) -> None:
-        import pickle
-
-        folder = records.bundle_path("snapshots")
-        partial = os.path.join(folder, "." + name + ".part")
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            pass
-        try:
-            with open(partial, "wb") as file:
-                pickle.dump(self._torch.cuda.memory._snapshot(), file, protocol=4)
-            os.replace(partial, os.path.join(folder, name))
-        except BaseException:
-            # A full disk: half a snapshot is of no use and takes room from the records.
-            if os.path.exists(partial):
-                os.unlink(partial)
-            raise
 
     def _keep(self, newest: _Snapshot) -> None:
         """Remove those that are no longer the first, the last or the largest."""

@@ -1,0 +1,62 @@
+"""Writes torch's snapshot of its allocator to a file."""
+
+from __future__ import annotations
+
+import os
+
+from . import records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def write_snapshot(torch: Any, name: str) -> None:
+    """Write `<bundle>/snapshots/<name>`, whole or not at all."""
+    import pickle
+
+    folder = records.bundle_path("snapshots")
+    partial = os.path.join(folder, "." + name + ".part")
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    content = _take(torch)
+    try:
+        with open(partial, "wb") as file:
+            pickle.dump(content, file, protocol=4)
+        os.replace(partial, os.path.join(folder, name))
+    except BaseException:
+        # A full disk: half a snapshot is of no use and takes room from the records.
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise
+
+
+def _take(torch: Any) -> object:
+    """The snapshot, without what torch would import to name the frames of code that its compiler generated.
+
+    To name them torch asks for `torch._inductor.codecache`, and that question alone imports the whole compiler
+    (2.14: 800 modules and several seconds). In a process that has not imported it, there is no generated code.
+    """
+    if "_inductor" in vars(torch):
+        return torch.cuda.memory._snapshot()
+    placeholder = _NoCompiler()
+    torch._inductor = placeholder
+    try:
+        return torch.cuda.memory._snapshot()
+    finally:
+        # Another thread may have imported the genuine one in the meantime.
+        if vars(torch).get("_inductor") is placeholder:
+            del torch._inductor
+
+
+class _NoCompiler:
+    """Stands in for `torch._inductor` for a moment: has no code cache, and is the genuine one to anybody else."""
+
+    def __getattr__(self, name: str) -> object:
+        if name == "codecache":
+            raise AttributeError(name)
+        from importlib import import_module
+
+        return getattr(import_module("torch._inductor"), name)
