@@ -70,6 +70,8 @@ class Remedy:
     enough: bool | None
     cost: str
     source: str
+    check_first: tuple[str, ...] = ()
+    """What the input does not show and the remedy depends on, in words: `torch's version`."""
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,6 @@ HEADROOM = 1.1
 """A remedy is enough when it frees the shortfall and a tenth more."""
 
 _UNKNOWN = {"en": "unknown", "zh": "未知"}
-_CHECK_FIRST = {
-    "en": "{do} (where {condition}; not known here: {facts})",
-    "zh": "{do}（前提：{condition}；此处未知：{facts}）",
-}
 
 
 def match_rules(playbook: Playbook, facts: FactSet, language: str = "en") -> tuple[Finding, ...]:
@@ -146,21 +142,23 @@ class _Writer:
             frees = self._bytes(remedy.frees)
             yield Remedy(
                 id=remedy.id,
-                do=self._do(remedy, unsure=applies is None),
+                do=self._fill(self.words.do.get(remedy.id, remedy.do)),
                 set=setting,
                 frees_bytes=frees,
                 enough=self._enough(remedy, frees),
                 cost=self.words.cost.get(remedy.id, remedy.cost),
                 source=remedy.source,
+                check_first=self._check_first(remedy),
             )
 
-    def _do(self, remedy: RuleRemedy, unsure: bool) -> str:
-        do = self._fill(self.words.do.get(remedy.id, remedy.do))
-        if not unsure or remedy.applies is None:
-            return do
-        missing = [name for name in remedy.applies.names if self.lookup(name) is None]
-        form = _CHECK_FIRST[self.language]
-        return form.format(do=do.rstrip("."), condition=remedy.applies.text, facts=", ".join(missing))
+    def _check_first(self, remedy: RuleRemedy) -> tuple[str, ...]:
+        """The meaning of each fact that would decide whether the remedy applies, and is not known."""
+        if remedy.applies is None:
+            return ()
+        decided = remedy.applies.evaluate(self.lookup)
+        if decided.value is not None:
+            return ()
+        return tuple(self.facts.specs[name].meaning for name, value in decided.facts.items() if value is None)
 
     def _enough(self, remedy: RuleRemedy, frees: int | None) -> bool | None:
         if remedy.enough is not None:

@@ -88,7 +88,7 @@ def _evidence(item: EvidenceItem) -> dict[str, Any]:
 def _remedy(remedy: Remedy) -> dict[str, Any]:
     return {
         "id": remedy.id,
-        "do": remedy.do,
+        "do": "; check first: ".join(filter(None, (remedy.do, ", ".join(remedy.check_first)))),
         "set": None if remedy.set is None else _setting(remedy.set),
         "frees_bytes": remedy.frees_bytes,
         "enough": remedy.enough,

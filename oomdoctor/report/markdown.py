@@ -95,8 +95,8 @@ def _change(view: ReportView) -> list[str]:
         blocks.append(_fence(line))
     if change.effect:
         blocks.append(change.effect)
-    if change.condition:
-        blocks.append(f"Only {_text(change.condition)}.")
+    if change.check_first:
+        blocks.append(_text(change.check_first))
     if change.note:
         blocks.append(_text(change.note))
     return blocks

@@ -99,8 +99,8 @@ def _change(view: ReportView, console: Console) -> None:
         console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
     if change.effect:
         _say(console, change.effect)
-    if change.condition:
-        _say(console, f"Only {change.condition}.", style="dim")
+    if change.check_first:
+        _say(console, change.check_first, style="dim")
     if change.note:
         _say(console, change.note, style="dim")
 

@@ -61,8 +61,8 @@ class RemedyView:
     """A change to make."""
 
     do: str
-    condition: str
-    """Where it applies, when the evidence does not tell whether it does; empty otherwise."""
+    check_first: str
+    """What it depends on and the input does not show, in a sentence; empty otherwise."""
     lines: tuple[str, ...]
     """Alternatives to copy; empty where the change is not a setting."""
     note: str
@@ -393,10 +393,10 @@ def _evidence(item: EvidenceItem) -> EvidenceView:
 
 
 def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
-    do, condition = _split_condition(one_line(remedy.do))
+    unknown = ", ".join(remedy.check_first)
     return RemedyView(
-        do=shorten(do, _LINE),
-        condition=shorten(condition, _LINE),
+        do=one_line(remedy.do, _LINE),
+        check_first=one_line(f"Check first, the input does not show it: {unknown}.", _LINE) if unknown else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
         lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
         note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
@@ -405,17 +405,6 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
         cost=one_line(remedy.cost, _PROSE),
         source=one_line(remedy.source, _SOURCE),
     )
-
-
-def _split_condition(do: str) -> tuple[str, str]:
-    """What to do, and the condition that the playbook adds to it where it could not decide whether it applies.
-
-    Under pressure one reads first what to do.
-    """
-    start, _, condition = do.partition(" (where ")
-    if "; not known here: " in condition and condition.endswith(")"):
-        return start, f"where {condition[:-1]}"
-    return do, ""
 
 
 def _effect(remedy: Remedy) -> str:

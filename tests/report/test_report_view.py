@@ -97,18 +97,14 @@ def test_the_change_is_one_that_is_enough() -> None:
     assert first.do == finding.remedies[0].do
 
 
-def test_what_to_do_is_read_before_its_condition() -> None:
+def test_what_a_remedy_depends_on_is_said_where_the_input_does_not_show_it() -> None:
     finding = fragmentation().findings[0]
-    undecided = replace(
-        finding.remedies[0], do="Grow (in place) (where torch.version >= '2.1'; not known here: torch.version)"
-    )
+    undecided = replace(finding.remedies[0], do="Grow in place", check_first=("torch's version", "operating system"))
     change = view_report(replace(fragmentation(), findings=(replace(finding, remedies=(undecided,)),))).change
     assert change is not None
-    assert (change.do, change.condition) == (
-        "Grow (in place)",
-        "where torch.version >= '2.1'; not known here: torch.version",
-    )
-    assert view_report(fragmentation()).change.condition == ""  # type: ignore[union-attr]
+    assert change.do == "Grow in place"
+    assert change.check_first == "Check first, the input does not show it: torch's version, operating system."
+    assert view_report(fragmentation()).change.check_first == ""  # type: ignore[union-attr]
 
 
 def test_parts_stand_in_one_order_on_every_device() -> None:
