@@ -25,6 +25,11 @@ class Nvml:
         self.reason: str | None = None
         """Why there is no NVML; None while there is, or before `open`."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether NVML can be read."""
+        return self._module is not None
+
     def open(self) -> bool:
         """Load and initialise NVML (may take seconds where the driver is not kept loaded); whether that worked."""
         with self._lock:

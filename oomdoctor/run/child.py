@@ -208,7 +208,9 @@ def _found(name: str) -> str:
 
 def _stop_self(number: int) -> None:
     """Stop as the command did, so that the shell sees the job stop; returns when it is continued."""
-    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {number} if number != signal.SIGSTOP else set())
+    stopping = {number} - {signal.SIGSTOP}
+    signal.sigtimedwait(stopping, 0)  # ^Z came here too: one stop is enough
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)
     os.kill(os.getpid(), number)
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

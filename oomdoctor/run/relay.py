@@ -55,7 +55,7 @@ class Relay:
         os.close(questions)
         os.close(answers)
         for stream in streams:
-            if not stream.is_terminal:  # a terminal's size is set through it
+            if stream.terminal is None:  # a terminal's size is set through it
                 os.close(stream.source)
 
     def saw(self, number: int) -> bool:

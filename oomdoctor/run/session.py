@@ -99,12 +99,12 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
         ended = time.time()
         if relay is not None:
-            unseen += ((what, "could not be kept", "more space in the incident folder") for what in relay.finish())
+            unseen += _unwritten(relay.finish())
         seen: bool | None = False
         if writer is not None and watch is not None:
             counters = watch.finish(crashed=end.status != 0)
             unseen += watch.unseen
-            unseen += ((f"part of the evidence ({failure})", "could not be written", "") for failure in writer.failures)
+            unseen += _unwritten(writer.failures)
             for what, why, how in unseen:
                 writer.append("unseen", {"what": what, "why": why, "how": how})
             writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended})
@@ -124,6 +124,10 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         stopped_from_outside=bool(child.received & _STOPPING),
         unseen=tuple(unseen),
     )
+
+
+def _unwritten(failures: Sequence[str]) -> list[tuple[str, str, str]]:
+    return [("part of the evidence", failure, "name a folder with more room with --output") for failure in failures]
 
 
 class _NoWitness:

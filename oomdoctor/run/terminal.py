@@ -25,7 +25,8 @@ class Stream:
     source: int
     """Where the wrapper reads what the command writes; non-blocking."""
     child_end: int
-    is_terminal: bool
+    terminal: int | None = None
+    """The real terminal, where there is one: the wrapper's own number for it, which stays when stdout is let go of."""
 
     @property
     def destination(self) -> int:
@@ -39,10 +40,10 @@ class Stream:
 
     def copy_window_size(self) -> bool:
         """Give the command's terminal the size of the real one; whether that changed it."""
-        if not self.is_terminal:
+        if self.terminal is None:
             return False
         try:
-            size = fcntl.ioctl(self.destination, termios.TIOCGWINSZ, bytes(8))
+            size = fcntl.ioctl(self.terminal, termios.TIOCGWINSZ, bytes(8))
             if fcntl.ioctl(self.source, termios.TIOCGWINSZ, bytes(8)) == size:
                 return False
             fcntl.ioctl(self.source, termios.TIOCSWINSZ, size)
@@ -97,10 +98,10 @@ def _open_stream(numbers: tuple[int, ...]) -> Stream:
             attributes[1] &= ~termios.OPOST
             attributes[3] &= ~termios.ECHO
             termios.tcsetattr(child_end, termios.TCSANOW, attributes)
-        stream = Stream(numbers, source, child_end, is_terminal=True)
+        stream = Stream(numbers, source, child_end, terminal=os.dup(real))
         stream.copy_window_size()
     else:
         source, child_end = os.pipe()
-        stream = Stream(numbers, source, child_end, is_terminal=False)
+        stream = Stream(numbers, source, child_end)
     os.set_blocking(source, False)
     return stream

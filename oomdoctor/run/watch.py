@@ -85,7 +85,8 @@ class Watch:
             return  # ended; the last sample is taken by `finish`
         self._pids = tree.pids
         group = find_memory_cgroup(tree.pids[0])
-        if group is not None and group.path not in self._groups:
+        # '/' is also what a process shows that is about to end
+        if group is not None and group.path != "/" and group.path not in self._groups:
             # moved since its start, as by systemd-run or cgexec
             self._groups[group.path] = (group, group.counters())
             self._group = group
@@ -160,7 +161,10 @@ class Watch:
                 ("device memory", self._nvml.reason, "run where the NVIDIA driver's libnvidia-ml.so.1 is visible")
             )
         elif not self._devices_seen.is_set():
-            why = "NVML names no device" if devices_in_time else "NVML had not answered when the command ended"
+            if not self._nvml.is_open:
+                why = "the command ended before NVML answered"
+            else:
+                why = "NVML names no device" if devices_in_time else "NVML did not answer"
             unseen.append(("device memory", why, "nvidia-smi, while the command runs"))
         if self._kernel.reason is not None:
             unseen.append(("kernel log", self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))

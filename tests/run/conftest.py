@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 
@@ -20,7 +21,5 @@ def ends():
     pids: list[int] = []
     yield pids
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass

@@ -1,5 +1,6 @@
 """Every signal reaches the command once, whichever way it was sent."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -35,10 +36,8 @@ def counting(tmp_path):
     process.command = int(process.stdout.readline())
     yield process
     for pid in (process.command, process.pid):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     process.wait()
 
 
@@ -86,7 +85,12 @@ def test_the_wrapper_ends_by_the_signal_that_ended_the_command(tmp_path, number)
 
 
 def test_a_graceful_end_on_a_signal_is_waited_for(tmp_path):
-    script = "import signal,sys,time\nsignal.signal(15, lambda *a: (time.sleep(0.5), print('saved'), sys.exit(9)))\nprint('up', flush=True)\ntime.sleep(30)"
+    script = (
+        "import signal,sys,time\n"
+        "signal.signal(15, lambda *a: (time.sleep(0.5), print('saved'), sys.exit(9)))\n"
+        "print('up', flush=True)\n"
+        "time.sleep(30)"
+    )
     process = subprocess.Popen(
         wrapped([PYTHON, "-c", script], tmp_path / "i"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

@@ -15,11 +15,9 @@ def test_exit_status(tmp_path, status):
     assert watched.returncode == bare.returncode == status
 
 
-@pytest.mark.parametrize(
-    "name", ["KILL", "TERM", "INT", "HUP", "SEGV", "ABRT", "USR1", "PIPE", "QUIT", "XCPU", "RTMIN"]
-)
+@pytest.mark.parametrize("name", ["KILL", "TERM", "INT", "HUP", "SEGV", "ABRT", "USR1", "PIPE", "QUIT", "XCPU"])
 def test_death_by_signal(tmp_path, name):
-    bare, watched = run_both(["bash", "-c", f"ulimit -c 0; kill -{name} $$"], tmp_path / "i")
+    bare, watched = run_both(["sh", "-c", f"ulimit -c 0; kill -{name} $$"], tmp_path / "i")
     assert watched.returncode == bare.returncode < 0
 
 
@@ -70,7 +68,11 @@ def test_words_after_the_command_belong_to_it(tmp_path):
 
 
 def test_streams_are_kept_apart_and_whole(tmp_path):
-    script = "import sys\nfor i in range(20000): print(i); print(-i, file=sys.stderr)\nsys.stdout.buffer.write(bytes(range(256)))"
+    script = (
+        "import sys\n"
+        "for i in range(20000): print(i); print(-i, file=sys.stderr)\n"
+        "sys.stdout.buffer.write(bytes(range(256)))"
+    )
     bare, watched = run_both([PYTHON, "-c", script], tmp_path / "i")
     assert watched.stdout == bare.stdout
     assert watched.stderr == bare.stderr
@@ -99,7 +101,13 @@ def test_input_from_a_pipe_and_from_a_file(tmp_path):
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_closed_streams_stay_closed(tmp_path, closed):
-    script = f"import os\nfor n in range(3):\n try: os.fstat(n); s='open'\n except OSError: s='closed'\n open({str(tmp_path)!r}+'/seen','a').write(s+' ')"
+    script = (
+        "import os\n"
+        "for n in range(3):\n"
+        " try: os.fstat(n); s='open'\n"
+        " except OSError: s='closed'\n"
+        f" open({str(tmp_path)!r}+'/seen','a').write(s+' ')"
+    )
     redirect = " ".join(f"{number}>&-" for number in closed)
     seen = []
     for command in ([PYTHON, "-S", "-c", script], wrapped([PYTHON, "-S", "-c", script], tmp_path / "i")):
@@ -154,15 +162,20 @@ def test_the_environment_changes_by_what_the_probe_needs(tmp_path):
     assert unprobed.stdout == bare.stdout
 
 
+def dispositions(status: bytes) -> list[tuple[bytes, int]]:
+    """Blocked, ignored and caught signals, but for the two that glibc keeps to itself (32, 33)."""
+    lines = (line.split() for line in status.splitlines())
+    return [(name, int(mask, 16) & ~(0b11 << 31)) for name, mask in lines]
+
+
 def test_signal_mask_and_dispositions_are_the_callers(tmp_path):
     command = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"]
-    for restore in (True, False):
-        bare, watched = run_both(command, tmp_path / str(restore), restore_signals=True)
-        assert watched.stdout == bare.stdout
-    ignored = ["bash", "-c", "trap '' HUP; \"$@\"", "bash"]
-    bare = subprocess.run([*ignored, *command], capture_output=True)
-    watched = subprocess.run([*ignored, *wrapped(command, tmp_path / "k")], capture_output=True)
-    assert watched.stdout == bare.stdout
+    bare, watched = run_both(command, tmp_path / "i")
+    assert dispositions(watched.stdout) == dispositions(bare.stdout)
+    ignoring = ["bash", "-c", "trap '' HUP; \"$@\"", "bash"]
+    bare = subprocess.run([*ignoring, *command], capture_output=True)
+    watched = subprocess.run([*ignoring, *wrapped(command, tmp_path / "k")], capture_output=True)
+    assert dispositions(watched.stdout) == dispositions(bare.stdout)
 
 
 def test_the_process_group_is_the_callers(tmp_path):

@@ -1,0 +1,152 @@
+"""Under a terminal the command sees a terminal, and the keyboard works as without the wrapper."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+
+import pytest
+from harness import PYTHON, clean_environment, wrapped
+
+WORDS = "import os,sys; print([os.isatty(n) for n in range(3)], tuple(os.get_terminal_size(1)))"
+
+
+class Session:
+    """A command with a terminal of its own, as a login shell would be."""
+
+    def __init__(self, command, rows=31, columns=101, prelude=None):
+        self.pid, self.screen = pty.fork()
+        if self.pid == 0:
+            try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+                if prelude:
+                    prelude()
+                os.execvpe(command[0], command, clean_environment())
+            finally:
+                os._exit(99)
+        self.text = b""
+
+    def read_until(self, words, seconds=15):
+        deadline = time.monotonic() + seconds
+        while words not in self.text:
+            left = deadline - time.monotonic()
+            assert left > 0, f"{words!r} did not come: {self.text!r}"
+            if select.select([self.screen], [], [], left)[0]:
+                try:
+                    self.text += os.read(self.screen, 4096)
+                except OSError:
+                    break
+        assert words in self.text, self.text
+
+    def type(self, keys):
+        os.write(self.screen, keys)
+
+    def end(self):
+        """The wait status, after reading what is left."""
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            if select.select([self.screen], [], [], 0.05)[0]:
+                try:
+                    self.text += os.read(self.screen, 4096)
+                    continue
+                except OSError:
+                    pass
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.screen)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        raise AssertionError(f"it did not end: {self.text!r}")
+
+
+def test_all_three_are_terminals_of_the_same_size(tmp_path):
+    session = Session(wrapped([PYTHON, "-c", WORDS], tmp_path / "i"))
+    assert session.end() == 0
+    assert b"[True, True, True] (101, 31)\r\n" in session.text
+    assert b"[True, True, True] (101, 31)\n" in (tmp_path / "i/stdout.log").read_bytes()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_redirected_the_other_a_terminal(tmp_path, number):
+    def redirect():
+        file = os.open(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
+        os.dup2(file, number)
+
+    script = "import os; os.write(0, str([os.isatty(n) for n in range(3)]).encode())"
+    session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"), prelude=redirect)
+    assert session.end() == 0
+    assert str([True, number != 1, number != 2]).encode() in session.text
+
+
+def test_keyboard_input_arrives_and_a_resize_is_seen(tmp_path):
+    script = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGWINCH, lambda *a: print('size', tuple(os.get_terminal_size(1)), flush=True))\n"
+        "print('name?', flush=True); name = input(); print('hello', name, flush=True)\n"
+        "while input() != 'end': pass\n"
+    )
+    session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"))
+    session.read_until(b"name?")
+    session.type(b"world\n")
+    session.read_until(b"hello world")
+    fcntl.ioctl(session.screen, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    session.read_until(b"size (120, 40)")
+    session.type(b"end\n")
+    assert session.end() == 0
+
+
+def test_control_c_arrives_once(tmp_path):
+    script = (
+        "import signal, time\n"
+        "signal.signal(2, lambda *a: print('caught', flush=True))\n"
+        "print('up', flush=True)\n"
+        "for _ in range(30): time.sleep(0.1)\n"
+    )
+    session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"))
+    session.read_until(b"up")
+    session.type(b"\x03")
+    assert session.end() == 0
+    assert session.text.count(b"caught") == 1
+
+
+def test_control_c_ends_the_command_and_the_wrapper_by_sigint(tmp_path):
+    session = Session(wrapped([PYTHON, "-c", "import time; print('up', flush=True); time.sleep(30)"], tmp_path / "i"))
+    session.read_until(b"up")
+    session.type(b"\x03")
+    assert session.end() == -signal.SIGINT
+    assert b"KeyboardInterrupt" in session.text
+
+
+def test_control_z_and_fg_in_a_shell(tmp_path):
+    command = " ".join(
+        f"'{word}'" for word in wrapped(["sh", "-c", "echo up; read line; echo got $line"], tmp_path / "i")
+    )
+    session = Session(["bash", "--norc", "--noprofile", "-i"])
+    session.type(f"{command}\n".encode())
+    session.read_until(b"\rup\r\n")
+    session.type(b"\x1a")
+    session.read_until(b"Stopped")
+    session.type(b"fg\n")
+    time.sleep(0.5)
+    session.type(b"words\n")
+    session.read_until(b"got words")
+    session.type(b"exit 7\n")
+    assert session.end() == 7
+
+
+def test_hang_up_reaches_the_command(tmp_path):
+    script = (
+        "import signal,sys,time\n"
+        f"signal.signal(1, lambda *a: (open({str(tmp_path / 'hup')!r}, 'a').write('x'), sys.exit()))\n"
+        "print('up', flush=True)\n"
+        "time.sleep(20)"
+    )
+    session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"))
+    session.read_until(b"up")
+    os.close(session.screen)
+    os.waitpid(session.pid, 0)
+    assert (tmp_path / "hup").read_text() == "x"
