@@ -7,7 +7,16 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
-from .frames import describe, frames_of, gathers_full_state, is_training, operation_of, phase_of, users_frame
+from .frames import (
+    describe,
+    frames_of,
+    gathers_full_state,
+    in_data_parallel,
+    is_training,
+    operation_of,
+    phase_of,
+    users_frame,
+)
 
 _MEMORY_WORDS = (
     "outofmemory",
@@ -49,6 +58,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_stack(evidence, facts)
     _put_engine_words(evidence, facts)
     _put_order(evidence, facts)
+    for event in reversed(evidence.of_kind(EventKind.INPUT_LENGTH)):
+        facts.put("activity.input_tokens", event.size("tokens"), event.source)
+        facts.put("activity.input_limit_tokens", event.size("limit_tokens"), event.source)
 
 
 def memory_exceptions(evidence: Evidence) -> tuple[LogEvent, ...]:
@@ -92,6 +104,8 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     facts.put("activity.phase", phase_of(frames), source)
     if gathers_full_state(frames):
         facts.put("activity.gathers_full_state", True, source)
+    if in_data_parallel(frames):
+        facts.put("activity.data_parallel", True, source)
     if is_training(frames):
         facts.put("activity.during_training", True, source)
     text = " ".join(f"{frame.function} {frame.code}" for frame in frames)

@@ -39,6 +39,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(event, facts)
+    _put_sums(evidence, facts)
     _put_usage(evidence, facts)
     _put_per_token(facts)
 
@@ -69,7 +70,8 @@ def _start(event: LogEvent, facts: FactSet) -> None:
 
 
 def _weights(event: LogEvent, facts: FactSet) -> None:
-    _copy(event, facts, weights_bytes="weights_bytes")
+    if event.fields.get("buffer") is None:
+        _copy(event, facts, weights_bytes="weights_bytes")
     if event.word("engine") == "ollama":
         facts.put("engine.layers_planned", event.size("layers_offloaded"), event.source)
 
@@ -96,7 +98,9 @@ def _kv_available(event: LogEvent, facts: FactSet) -> None:
 
 
 def _kv_pool(event: LogEvent, facts: FactSet) -> None:
-    _copy(event, facts, kv_pool_tokens="pool_tokens", kv_pool_bytes="pool_bytes", max_length_tokens="max_length_tokens")
+    _copy(event, facts, kv_pool_tokens="pool_tokens", max_length_tokens="max_length_tokens")
+    if event.fields.get("buffer") is None and event.fields.get("sub_pool") is None:
+        _copy(event, facts, kv_pool_bytes="pool_bytes")
 
 
 def _kv_none(event: LogEvent, facts: FactSet) -> None:
@@ -201,7 +205,10 @@ def _fit(event: LogEvent, facts: FactSet) -> None:
 
 
 def _host_short(event: LogEvent, facts: FactSet) -> None:
+    if event.fields.get("fatal") is not False:
+        facts.put("engine.host_short", True, event.source)
     _copy(event, facts, host_needed_bytes="needed_bytes", host_available_bytes="available_bytes")
+    facts.put("engine.host_available_bytes", event.size("total_bytes"), event.source)
 
 
 def _sleep(event: LogEvent, facts: FactSet) -> None:
@@ -210,13 +217,22 @@ def _sleep(event: LogEvent, facts: FactSet) -> None:
 
 def _table(event: LogEvent, facts: FactSet) -> None:
     model, temporary = event.size("model_bytes"), event.size("temporary_bytes")
+    facts.put("engine.temporary_bytes", temporary, event.source)
+    if event.fields.get("buffer") is not None:
+        return  # a row of one device, not the whole
     facts.put("engine.weights_bytes", model, event.source)
-    if event.size("compute_bytes") is None and model is not None and temporary is not None:
+    if model is not None and temporary is not None:
         facts.put("engine.sum_needed_bytes", model + temporary, event.source)
-    available = event.size("available_bytes")
-    if available is None and temporary is not None:
-        available = event.size("total_bytes") or event.size("free_bytes")
-    facts.put("engine.budget_bytes", available, event.source)
+        facts.put("engine.budget_bytes", event.size("available_bytes"), event.source)
+
+
+def _uneven(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, ranks_lowest_free_bytes="lowest_free_bytes", ranks_free_bytes="free_bytes")
+
+
+def _not_released(event: LogEvent, facts: FactSet) -> None:
+    _copy(event, facts, not_released_bytes="device_bytes")
+    _copy(event, facts, not_released_bytes="runner_bytes")
 
 
 def _device_oom(event: LogEvent, facts: FactSet) -> None:
@@ -246,9 +262,27 @@ _HANDLERS: dict[EventKind, Callable[[LogEvent, FactSet], None]] = {
     EventKind.ENGINE_HOST_SHORT: _host_short,
     EventKind.ENGINE_SLEEP: _sleep,
     EventKind.ENGINE_MEMORY_TABLE: _table,
+    EventKind.ENGINE_RANKS_UNEVEN: _uneven,
+    EventKind.ENGINE_NOT_RELEASED: _not_released,
     EventKind.DEVICE_OOM: _device_oom,
     EventKind.PARALLELISM: _parallel,
 }
+
+
+def _put_sums(evidence: Evidence, facts: FactSet) -> None:
+    """Totals of what is printed buffer by buffer (the last word on each), where no total is printed."""
+    for kind, field, fact in (
+        (EventKind.ENGINE_WEIGHTS, "weights_bytes", "engine.weights_bytes"),
+        (EventKind.ENGINE_KV_POOL, "pool_bytes", "engine.kv_pool_bytes"),
+    ):
+        parts: dict[str, int] = {}
+        source = None
+        for event in evidence.of_kind(kind):
+            buffer, size = event.word("buffer"), event.size(field)
+            if buffer is not None and size is not None:
+                parts[buffer], source = size, event.source
+        if source is not None:
+            facts.put(fact, sum(parts.values()), source)
 
 
 def _put_usage(evidence: Evidence, facts: FactSet) -> None:

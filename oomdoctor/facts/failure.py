@@ -7,6 +7,7 @@ Arithmetic (all figures of one message): the segments of this process are `reser
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -47,6 +48,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if facts.value("oom.failed", member):
             _put_derived(member, facts)
     _put_counts(evidence, events, records, facts)
+    _put_start_up_tries(evidence, facts)
 
 
 def _backend(event: LogEvent) -> str:
@@ -101,6 +103,7 @@ def _put_event(event: LogEvent, member: str, facts: FactSet) -> None:
     if limit is not None:
         facts.put("oom.capped_by", "buffer-limit", source)
     _put_cap(event, member, facts, "watermark" if _backend(event) == "mps" else "fraction")
+    facts.put("oom.outside_allocator_bytes", event.size("other_bytes"), source, member)
     shape = event.fields.get("shape")
     if isinstance(shape, tuple) and shape:
         facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
@@ -231,6 +234,14 @@ def _reader(member: str, facts: FactSet) -> Callable[[str], int | None]:
         return found if isinstance(found, int) else None
 
     return value
+
+
+def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
+    """Each try asks for less than the one before: a framework feeling for the size of its first block."""
+    tries = evidence.of_kind(EventKind.DEVICE_OOM_TRY)
+    sizes = [size for event in tries if (size := event.size("requested_bytes")) is not None]
+    if len(sizes) >= 2 and all(after < before for before, after in pairwise(sizes)):
+        facts.put("oom.start_up_tries", len(sizes), tries[-1].source)
 
 
 def _put_counts(

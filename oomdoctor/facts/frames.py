@@ -263,6 +263,11 @@ def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
     return any(_GATHERS.search(_text(frame)) for frame in frames)
 
 
+def in_data_parallel(frames: Iterable[StackFrame]) -> bool:
+    """Whether the frames pass through DataParallel (one process, results gathered on the first device)."""
+    return any("parallel/data_parallel" in frame.file or "parallel/scatter_gather" in frame.file for frame in frames)
+
+
 def is_training(frames: Iterable[StackFrame]) -> bool:
     """Whether the frames show a training step."""
     return any(_TRAINING.search(_text(frame)) for frame in frames)

@@ -18,6 +18,7 @@ from .steadiness import steady_rise
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
 _JOB_SYSTEMS = {"slurm", "kubernetes", "docker", "ray", "systemd"}
+_CONTAINER_SYSTEMS = {"slurm", "kubernetes", "docker", "systemd", "container"}
 _CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
 
 
@@ -30,6 +31,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         _put_holders(run, facts)
     _put_messages(evidence, facts)
     _put_jobs(evidence, facts)
+    _put_stated_kills(evidence, facts)
     _put_kernel(evidence, facts)
     _put_failing_line(evidence, facts)
     _put_process_limit_reached(evidence, facts)
@@ -140,10 +142,15 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.of_kind(EventKind.ACCELERATOR_ERROR):
         if event.word("thread") == "pin_memory":
             facts.put("host.pinned_failed", True, event.source)
+    if facts.value("activity.operation") == "pinned-memory" and facts.value("oom.stated_by_driver_only"):
+        facts.put("host.pinned_failed", True, computed("activity.operation", "oom.stated_by_driver_only"))
     for event in evidence.of_kind(EventKind.SHM_EXHAUSTED):
         facts.put("host.shm_exhausted", True, event.source)
     for event in evidence.of_kind(EventKind.HOST_STATE):
         facts.put("host.total_bytes", event.size("total_bytes"), event.source)
+        percent = event.number("percent")
+        if percent is not None:
+            facts.put("host.used_ratio", percent / 100, event.source)
         facts.put("host.platform", "wsl" if event.word("platform") == "wsl" else None, event.source)
         facts.put("oom.hidden_total_bytes", event.size("device_total_bytes"), event.source)
         _put_equal_workers(event.fields.get("top_processes"), event.source, facts)
@@ -170,6 +177,16 @@ def _put_jobs(evidence: Evidence, facts: FactSet) -> None:
         if system == "ray":
             facts.put("host.total_bytes", event.size("total_bytes"), event.source)
         _put_equal_workers(event.fields.get("top_processes"), event.source, facts)
+
+
+def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
+    """`OOMKilled` and its like: the container's or job's own memory limit, as its system states."""
+    for event in reversed(evidence.of_kind(EventKind.PROCESS_KILLED)):
+        system = event.word("reported_by")
+        if event.fields.get("oom_stated") is True and system in _CONTAINER_SYSTEMS:
+            facts.put("host.job_limit_hit", True, event.source)
+            facts.put("host.job_system", system if system in _JOB_SYSTEMS else "other", event.source)
+            facts.put("host.limit_is_machine", False, event.source)
 
 
 def _put_equal_workers(table: object, source: Source, facts: FactSet) -> None:

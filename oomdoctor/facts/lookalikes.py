@@ -10,6 +10,7 @@ from ..model.facts import FactSet
 from ..model.units import TIB
 from .activity import memory_exceptions
 
+_MEMORY_WORDS = ("memory", "alloc", "oom", "resource_exhausted")
 _IMPOSSIBLE_FLAT_BYTES = TIB
 """A flat (one-dimensional) host array beyond this has a length read from garbage; a square one may be meant."""
 
@@ -48,11 +49,15 @@ def _is_garbage_length(event: LogEvent) -> bool:
 def _put_masked(evidence: Evidence, facts: FactSet) -> None:
     """A wrapper's memory words around a complete traceback that is about something else."""
     wrappers = evidence.of_kind(EventKind.ENGINE_WARMUP_FAILED)
+    for event in wrappers:
+        wrapped = event.word("inner")
+        if wrapped and not any(word in wrapped.lower() for word in _MEMORY_WORDS):
+            facts.put("lookalike.masked_exception", True, event.source)
     if not wrappers or evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         return
     inner = [e for e in memory_exceptions(evidence) if e.fields.get("complete") is not False]
     for event in reversed(inner):
         words = f"{event.word('exception_type') or ''} {event.word('message') or ''}".lower()
-        if event.word("exception_type") and "memory" not in words and "alloc" not in words:
+        if event.word("exception_type") and not any(word in words for word in _MEMORY_WORDS):
             facts.put("lookalike.masked_exception", True, event.source)
             return

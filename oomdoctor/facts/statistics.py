@@ -27,10 +27,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if active is not None and allocated is not None:
             facts.put("allocator.pending_free_bytes", max(0, active - allocated), event.source, member)
     for member in _failed_members(facts):
-        active, allocated = facts.value("oom.active_bytes", member), facts.value("oom.allocated_bytes", member)
-        if isinstance(active, int) and isinstance(allocated, int):
+        held, live = facts.value("oom.active_bytes", member), facts.value("oom.allocated_bytes", member)
+        if isinstance(held, int) and isinstance(live, int):
             source = computed("oom.active_bytes", "oom.allocated_bytes")
-            facts.put("allocator.pending_free_bytes", max(0, active - allocated), source, member)
+            facts.put("allocator.pending_free_bytes", max(0, held - live), source, member)
 
 
 def _put_states(states: list[AllocatorState], member: str, source: Source, facts: FactSet) -> None:
