@@ -21,6 +21,7 @@ _ALLOC = ACTIONS.index("alloc")
 _NOT_OF_THE_LOOP = frozenset({Category.WEIGHTS, Category.OPTIMIZER_STATE, Category.GRADIENT})
 _FEWEST_STEPS = 3
 _FEWEST_TURNS_OF_ONE_LINE = 8
+_MORE_THAN_LAYERS = 256
 _MOST_STEPS = 64
 """More are joined, so that each window holds several."""
 _FEWEST_SETTLED = 4
@@ -33,6 +34,7 @@ _FORGOTTEN = 0.01
 _SAME_COUNT = 0.1
 _FEWEST_CACHE_BLOCKS = 4
 _FEWEST_SAVED_STACKS = 4
+_LEAST_SHARE_SAVED = 0.5
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         top_gained_bytes=gains[top] if top is not None else 0,
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),
         top_is_kv=_is_cache(ownership, steps, begin, top_kinds),
-        retains_graph=_retains_graph(ownership, gained_by_kind, more_blocks),
+        retains_graph=_retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks),
     )
 
 
@@ -168,14 +170,18 @@ def _outermost_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
 
 
 def _one_line_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
-    """A loop whose only allocation is one line, outside any module: each allocation is a turn."""
+    """A loop on one line: each allocation of its most frequent stack is a turn.
+
+    Outside any module a few turns make a loop. Inside one they may be its layers, unless there are more than any has.
+    """
     stack = ownership.replay.events.stack[rows]
     outside = np.asarray([not reading.in_module for reading in ownership.readings], dtype=np.bool_)
-    turns = np.bincount(stack[outside[stack]], minlength=1)
-    if int(turns.max(initial=0)) < _FEWEST_TURNS_OF_ONE_LINE:
-        return None
-    found: IntColumn = rows[stack == turns.argmax()]
-    return found
+    for eligible, fewest in ((outside[stack], _FEWEST_TURNS_OF_ONE_LINE), (~outside[stack], _MORE_THAN_LAYERS)):
+        turns = np.bincount(stack[eligible], minlength=1)
+        if int(turns.max()) >= fewest:
+            found: IntColumn = rows[stack == turns.argmax()]
+            return found
+    return None
 
 
 def _live_at(ownership: Ownership, first: IntColumn) -> tuple[IntColumn, IntColumn]:
@@ -231,14 +237,15 @@ def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) 
     return after >= _FEWEST_CACHE_BLOCKS and abs(after - before) <= _SAME_COUNT * after
 
 
-def _retains_graph(ownership: Ownership, gained: IntColumn, more_blocks: NDArray[np.bool_]) -> bool:
-    """Whether most of the gain is of forward passes, from several of their operations, in ever more blocks.
+def _retains_graph(ownership: Ownership, since: int, gained: IntColumn, more_blocks: NDArray[np.bool_]) -> bool:
+    """Whether most of the gain is of forward passes, from most of the operations that they ran since event `since`.
 
     Without autograd an operation's input is freed once the next has its result; only what is returned can pile up.
     """
-    saved = [
-        kind
-        for kind in np.flatnonzero((gained > 0) & more_blocks).tolist()
-        if ownership.readings[kind].category in FORWARD and not ownership.readings[kind].gradients_off
-    ]
-    return len(saved) >= _FEWEST_SAVED_STACKS and int(gained[saved].sum()) * 2 > int(gained[gained > 0].sum())
+    readings = ownership.readings
+    ran = np.unique(ownership.kind[ownership.replay.lifetimes.start >= since]).tolist()
+    ran = [kind for kind in ran if readings[kind].category in FORWARD and not readings[kind].gradients_off]
+    saved = [kind for kind in ran if gained[kind] > 0 and more_blocks[kind]]
+    return len(saved) >= max(_FEWEST_SAVED_STACKS, _LEAST_SHARE_SAVED * len(ran)) and int(
+        gained[saved].sum()
+    ) * 2 > int(gained[gained > 0].sum())

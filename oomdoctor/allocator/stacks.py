@@ -155,8 +155,11 @@ def _stem(file: str) -> str:
 def _position(python: list[Frame]) -> tuple[Frame, ...]:
     """From the outermost frame to that of the outermost module's own code, without the frames of module calls.
 
-    A loop in there goes over steps or requests; one further in goes over the layers of a single forward pass.
+    A loop in there goes over steps or requests; one further in goes over the layers of a single forward pass. Nor does
+    a thread that torch started (autograd's, which runs checkpointed layers again) stand in the program's loop.
     """
+    if python and _TORCH.search(python[-1].file):
+        return ()
     found, calls = [], 0
     for frame in reversed(python):
         if frame.function == _MODULE_CALL:

@@ -8,11 +8,13 @@ import gzip
 import io
 import pickle
 import re
+import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NoReturn, TypeVar
 
 from ..errors import InputRefused
 from ..model.units import GIB, MIB
@@ -27,6 +29,11 @@ _MOST_EXPANSION = 256
 """A gzipped snapshot shrinks about 20-fold; what unpacks to more than this times its size was built to."""
 _OBJECTS_PER_BYTE = 40
 """Bytes of objects allowed per byte of pickle; snapshots need 4 to 6."""
+_USUAL_STACK_BYTES = 8 * MIB
+_STACK_BYTES_PER_LEVEL = 64
+_DEEPEST_STACK_BYTES = 256 * MIB
+
+Built = TypeVar("Built")
 
 _BINARY_HEAD = re.compile(rb"\x80[\x00-\x05].", re.DOTALL)
 _TEXT_HEAD = re.compile(
@@ -59,25 +66,44 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def load_plain(path: Path, shown_path: str) -> object:
-    """What the pickle at `path` (gzipped or not) holds, built without importing or calling anything.
+def load_plain(path: Path, shown_path: str, build: Callable[[object], Built]) -> Built:
+    """What `build` makes of the content of the pickle at `path` (gzipped or not).
+
+    The content is built without importing or calling anything. The collector is off until `build` has ended, and the
+    stack is deep enough for what the content may nest: Python does not guard the hashing of a tuple in a tuple in a …
 
     Raises InputRefused when it cannot be read, is empty, cut off or damaged, names a global, a persistent object
     or an extension, or wants more memory than its size can explain.
     """
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as opened:
             size = path.stat().st_size
-            magic = file.read(2)
-            file.seek(0)
+            magic = opened.read(2)
+            opened.seek(0)
             if not magic:
                 raise InputRefused(f"{shown_path} is empty")
+            file: IO[bytes] = opened
             if magic == _GZIP_MAGIC:
-                plain = _unpacked(file, _MOST_EXPANSION * size + 64 * MIB, shown_path)
-                return _load(io.BytesIO(plain), len(plain), shown_path)
-            return _load(file, size, shown_path)
+                plain = _unpacked(opened, _MOST_EXPANSION * size + 64 * MIB, shown_path)
+                file, size = io.BytesIO(plain), len(plain)
+
+            def work() -> Built:
+                with collector_paused():
+                    return build(_load(file, size, shown_path))
+
+            return _on_deep_stack(size, work)
     except OSError as error:
         raise InputRefused(f"{shown_path} cannot be read: {error.strerror or error}") from error
+
+
+def _on_deep_stack(size: int, work: Callable[[], Built]) -> Built:
+    """Do `work` on a thread whose stack holds what `size` bytes of pickle can nest (a level takes one byte of it)."""
+    before = threading.stack_size(min(_DEEPEST_STACK_BYTES, _USUAL_STACK_BYTES + _STACK_BYTES_PER_LEVEL * size))
+    try:
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            return pool.submit(work).result()
+    finally:
+        threading.stack_size(before)
 
 
 def _unpacked(file: IO[bytes], limit: int, shown_path: str) -> bytes:
@@ -94,7 +120,7 @@ def _load(stream: IO[bytes], size: int, shown_path: str) -> object:
     # An object once built for an extension code is served from this cache without find_class being asked.
     copyreg.clear_extension_cache()
     try:
-        with collector_paused(), _memory_ceiling(GIB + _OBJECTS_PER_BYTE * size):
+        with _memory_ceiling(GIB + _OBJECTS_PER_BYTE * size):
             return _PlainUnpickler(stream, shown_path).load()
     except InputRefused:
         raise

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputRefused
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
 from ..model.units import MIB
-from .pickles import collector_paused, load_plain
+from .pickles import load_plain
 from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, sizes
 
 _STATES = {name: code for code, name in enumerate(BLOCK_STATES)} | {"active_awaiting_free": 2}
@@ -51,14 +51,16 @@ def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
     Raises InputRefused for what is no such snapshot, and all that `pickles.load_plain` raises.
     """
     shown = shown_path if shown_path is not None else str(path)
-    with collector_paused():
-        content = load_plain(path, shown)
+
+    def build(content: object) -> Snapshot:
         try:
             return _snapshot(content, shown)
         except InputRefused as error:
             raise InputRefused(f"{shown} is a pickle, but no PyTorch memory snapshot: {error}") from error
         except (RecursionError, MemoryError) as error:
             raise InputRefused(f"{shown} is nested too deeply, or too large, for a memory snapshot") from error
+
+    return load_plain(path, shown, build)
 
 
 def _snapshot(content: object, shown: str) -> Snapshot:

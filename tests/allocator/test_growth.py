@@ -101,3 +101,20 @@ def test_many_steps_are_joined(tmp_path: Path) -> None:
     assert found is not None
     assert 40 <= len(steps) <= 64
     assert found.steady
+
+
+def test_a_loop_on_one_line_is_found_when_it_turns_more_often_than_a_net_has_layers(tmp_path: Path) -> None:
+    _, found = _found(programs.kept_graphs_on_one_line(steps=300), tmp_path)
+    assert found is not None
+    assert (found.steady, found.retains_graph) == (True, True)
+    assert _found(programs.kept_graphs_on_one_line(steps=60), tmp_path) == (None, None), "may be layers"
+
+
+def test_features_kept_from_a_few_places_are_no_graph(tmp_path: Path) -> None:
+    _, found = _found(programs.kept_features(), tmp_path)
+    assert found is not None
+    assert (found.steady, found.retains_graph) == (True, False)
+
+
+def test_layers_run_again_in_backward_are_no_steps(tmp_path: Path) -> None:
+    assert _found(programs.recomputed_layers(), tmp_path) == (None, None)

@@ -8,6 +8,8 @@ import gzip
 import os
 import pickle
 import resource
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,10 +37,14 @@ class _Registered:
     pass
 
 
+def _same(content: object) -> object:
+    return content
+
+
 def _load(tmp_path: Path, data: bytes) -> object:
     path = tmp_path / "file.pickle"
     path.write_bytes(data)
-    return load_plain(path, "shown.pickle")
+    return load_plain(path, "shown.pickle", _same)
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -111,7 +117,7 @@ def test_empty_missing_and_damaged_files_are_refused_with_a_reason(tmp_path: Pat
     with pytest.raises(InputRefused, match="is empty"):
         _load(tmp_path, b"")
     with pytest.raises(InputRefused, match="cannot be read: No such file"):
-        load_plain(tmp_path / "none", "shown.pickle")
+        load_plain(tmp_path / "none", "shown.pickle", _same)
     with pytest.raises(InputRefused, match="damaged gzip"):
         _load(tmp_path, gzip.compress(pickle.dumps(PLAIN))[:-9])
     with pytest.raises(InputRefused, match="cut off"):
@@ -125,7 +131,7 @@ def test_junk_is_refused_or_is_plain(tmp_path_factory: pytest.TempPathFactory, j
     path.write_bytes(b"\x80\x04" + junk if framed else junk)
     # Anything but a refusal (a crash, an exception of pickle's own) fails the test.
     with suppress(InputRefused):
-        load_plain(path, "junk")
+        load_plain(path, "junk", _same)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +147,20 @@ def test_a_few_bytes_cannot_claim_all_memory(tmp_path: Path, bomb: bytes) -> Non
     with pytest.raises(InputRefused, match=r"more memory|cut off"):
         _load(tmp_path, bomb)
     assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_deep_nesting_ends_in_a_refusal_and_not_in_a_crash(tmp_path: Path) -> None:
+    """As a key, a nested tuple is hashed level by level: half a million of them overrun the usual stack of 8 MiB."""
+    levels = 500_000
+    path = tmp_path / "deep.pickle"
+    path.write_bytes(b"\x80\x02}(X\x08\x00\x00\x00segments]N" + b"\x85" * levels + b"K\x01u.")
+    code = (
+        "import sys, pathlib; from oomdoctor.readers.snapshot import read_snapshot; from oomdoctor.errors import *\n"
+        "try: read_snapshot(pathlib.Path(sys.argv[1]))\nexcept InputRefused as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "nested too deeply" in done.stdout
 
 
 def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:

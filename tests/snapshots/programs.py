@@ -148,3 +148,46 @@ def requests(lengths: tuple[int, ...]) -> Device:
             device.free(device.malloc(length * length * 1024, scores))
         device.free(ids)
     raise AssertionError("the last request fails")
+
+
+def kept_graphs_on_one_line(steps: int) -> Device:
+    """`kept.append(net(x))` with a net of torch's own modules: no line of the user's changes from step to step."""
+    device = Device()
+    load(device, 4, 20 * MIB)
+    sequential = [frame("forward", "/env/lib/python3.11/site-packages/torch/nn/modules/container.py", 250)]
+    for _ in range(steps):
+        for name in ("linear", "activation", "normalization", "dropout", "sparse"):
+            operation = frame("forward", f"/env/lib/python3.11/site-packages/torch/nn/modules/{name}.py", 7)
+            device.malloc(MIB // 2, [operation, *MODULE_CALL, *sequential, *MODULE_CALL, *at(71)])
+    device.fail(2 * MIB, FREE, at(71))
+    return device
+
+
+def kept_features(steps: int = 20) -> Device:
+    """Features of five places are kept under `with torch.no_grad()`, which leaves no frame; twelve others are freed."""
+    device = Device()
+    load(device, 4, 20 * MIB)
+    for _ in range(steps):
+        batch = device.malloc(2 * MIB, at(70))
+        passing = [device.malloc(4 * MIB, inside(100 + place, at(71))) for place in range(12)]
+        for place in range(5):
+            device.malloc(6 * MIB, inside(10 + place, at(71)))
+        for address in [*passing, batch]:
+            device.free(address)
+    device.fail(4 * MIB, FREE, inside(100, at(71)))
+    return device
+
+
+def recomputed_layers() -> Device:
+    """One step whose backward runs twelve checkpointed layers again, in autograd's own thread."""
+    device = Device()
+    device.malloc(2 * MIB, at(70))
+    thread = [
+        frame("backward", "/env/lib/python3.11/site-packages/torch/utils/checkpoint.py", 300),
+        frame("apply", "/env/lib/python3.11/site-packages/torch/autograd/function.py", 307),
+    ]
+    for _ in range(12):
+        for line in (20, 21, 22):
+            device.malloc(20 * MIB, [frame("forward", FILE, line), *MODULE_CALL, *thread])
+    device.fail(20 * MIB, FREE, [frame("forward", FILE, 20), *MODULE_CALL, *thread])
+    return device
