@@ -53,7 +53,7 @@ def _device(member: str, facts: FactSet) -> Budget | None:
     if total is None or total <= 0:
         return None
     reserve = total - seen if seen is not None else None
-    if value("oom.failed"):
+    if value.flag("oom.failed"):
         wanted = _failed_parts(value, reserve)
     else:
         wanted = [

@@ -237,8 +237,9 @@ def _reader(member: str, facts: FactSet) -> Callable[[str], int | None]:
 
 
 def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
-    """Each try asks for less than the one before: a framework feeling for the size of its first block."""
-    tries = evidence.of_kind(EventKind.DEVICE_OOM_TRY)
+    """Each try asks for less than the one before: a framework feeling for the size of its first block (torch prints what is free, and
+    means one request that failed)."""
+    tries = [event for event in evidence.of_kind(EventKind.DEVICE_OOM_TRY) if event.size("free_bytes") is None]
     sizes = [size for event in tries if (size := event.size("requested_bytes")) is not None]
     if len(sizes) >= 2 and all(after < before for before, after in pairwise(sizes)):
         facts.put("oom.start_up_tries", len(sizes), tries[-1].source)

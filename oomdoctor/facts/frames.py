@@ -103,12 +103,19 @@ _OPERATIONS = (
         r"scaled_dot_product_attention",
         r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:q|query)",
         r"softmax\(\s*(?:att|scores|sim|qk|attn)",
+        r"\bq(?:uery)?\w*\s*@\s*k",
         r"attn_weights",
         r"attention_scores",
         r"attention_probs",
         r"eager_attention_forward",
     ),
-    _sign("sampler", r"_dummy_sampler_run", r"sampler\.py\|", r"\|apply_top_k", r"\|_?sample\|.*softmax"),
+    _sign(
+        "sampler",
+        r"_dummy_sampler_run",
+        r"(?:layers|sample|v1|worker)/(?:\w+/)*sampler\.py\|",
+        r"\|apply_top_k",
+        r"\|_?sample\|.*softmax",
+    ),
     _sign(
         "collect",
         r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\(",
@@ -149,6 +156,8 @@ _OPERATIONS = (
         r"_load_state_dict_into",
         r"weight_loader",
         r"caching_allocator_warmup",
+        r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
+        r"Parameter\(\s*torch\.(?:empty|zeros|randn)",
         r"init_empty",
         r"load_checkpoint",
     ),
@@ -209,6 +218,7 @@ _PHASES = (
         r"load_checkpoint",
         r"create_weights",
         r"\|initialize_model\|",
+        r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"caching_allocator_warmup",
     ),
     _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
@@ -217,6 +227,11 @@ _PHASES = (
     _sign("forward", r"\|forward\|", r"\|_call_impl\|", r"\|__call__\|", r"\|training_step\|"),
 )
 """The outermost-to-innermost order does not matter: the first sign of this table that any frame shows is the phase."""
+
+_PLACES = {"encoder", "decoder", "checkpoint", "graph", "sampler", "collect", "gradient", "weights"}
+"""Operations that hold for all that is called inside them."""
+
+_TORCH = re.compile(r"(?:^|[/\\])torch[/\\]")
 
 _TRAINING = re.compile(
     r"\.backward\(|optim\w*\.step\(|\|train(?:ing_step|_one_epoch|_step|_epoch|ing_loop|_loop|er)?\||\|fit\||criterion\(|compute_loss|trainer\.py\|",
@@ -243,13 +258,22 @@ def frames_of(event: LogEvent) -> tuple[StackFrame, ...]:
 
 
 def operation_of(frames: Iterable[StackFrame]) -> str | None:
-    """The kind of operation that asked for memory; `activation` inside a module's forward without a closer sign."""
-    texts = [_text(frame) for frame in frames]
-    for text in reversed(texts):
+    """The kind of operation that asked for memory; `activation` inside a module's forward without a closer sign.
+
+    From the innermost frame outwards, past torch's own. Once a module's forward of another project was passed, what is
+    outside of it says where the module stands (`_PLACES`), no longer what was computed: in
+    `cross_entropy(model(x), y)` a failure inside the model is not about the loss.
+    """
+    inside_module = in_forward = False
+    for frame in reversed(list(frames)):
+        text = _text(frame)
         for sign in _OPERATIONS:
-            if sign.pattern.search(text):
+            if sign.pattern.search(text) and not (inside_module and sign.name not in _PLACES):
                 return sign.name
-    return "activation" if any("|forward|" in text for text in texts) else None
+        forward = frame.function == "forward"
+        inside_module = inside_module or (forward and not _TORCH.search(frame.file))
+        in_forward = in_forward or forward
+    return "activation" if in_forward else None
 
 
 def phase_of(frames: Iterable[StackFrame]) -> str | None:

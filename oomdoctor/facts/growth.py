@@ -6,11 +6,13 @@ import numpy as np
 
 from ..allocator.growth import Growth, Steps, find_steps, growth
 from ..allocator.owners import Ownership
+from ..allocator.replay import BEFORE_RING, Replay
 from ..model.facts import FactSet
 from ..model.snapshot import ACTIONS, SnapshotOom
 from ..model.source import Source
 
 _ALLOC = ACTIONS.index("alloc")
+_REMAINS = 0.5
 _FEWEST_EARLIER = 3
 _FAR_ABOVE = 2.0
 _ABOVE_LEVEL = 1.25
@@ -25,7 +27,7 @@ def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts
     allocator = ownership.replay
     if not allocator.has_history:
         return None
-    until = oom.event_index if oom is not None else len(allocator.events) - 1
+    until = oom.event_index if oom is not None else _last_word(allocator)
     source = Source(path=ownership.snapshot.path, record=f"{until + 1} events of device {allocator.device}")
     steps = find_steps(ownership, until)
     if steps is None:
@@ -38,6 +40,17 @@ def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts
     if oom is not None:
         _put_spike(ownership, steps, oom, found, source, member, facts)
     return found
+
+
+def _last_word(allocator: Replay) -> int:
+    """Where growth is judged without an oom event: the end, or the peak when most of it was given back since.
+
+    A snapshot that was written after an exception unwound the program shows the peak's remains only.
+    """
+    end = len(allocator.events) - 1
+    peak = allocator.peak_event
+    given_back = allocator.live_at(end) < _REMAINS * allocator.peak_bytes
+    return peak if given_back and peak != BEFORE_RING else end
 
 
 def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
