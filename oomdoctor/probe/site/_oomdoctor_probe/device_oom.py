@@ -74,6 +74,7 @@ class _Observer:
 
     def _describe(self, device: int, requested: int, total: int, free: int) -> dict[str, object]:
         about: dict[str, object] = {
+            "time": time(),
             "id": "%d-oom-%d" % (self.pid, self.count),
             "pid": self.pid,
             "count": self.count,
@@ -88,7 +89,7 @@ class _Observer:
         try:
             state = read_state(self._torch, device)
             if state:
-                about["state"] = {**state, "free_bytes": free, "total_bytes": total, "time": time()}
+                about["state"] = {**state, "free_bytes": free, "total_bytes": total}
         except Exception as error:
             records.write_error("reading the allocator's figures", error)
         about.update(_stack())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from time import time
 
 from . import identity, records, reserve
 from .guard import guarded
@@ -94,6 +95,7 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
     if fatal and thread is None:
         _State.ended_by = id(error)
     about: dict[str, Any] = {
+        "time": time(),
         "id": "%d-%d" % (os.getpid(), _State.count),
         "pid": os.getpid(),
         "fatal": fatal,

@@ -17,7 +17,7 @@ exception     id, pid, exception_type, message, frames, is_memory_error, is_devi
 device-oom    id, pid, count, device, requested_bytes, device_total_bytes, device_free_bytes, state, frames, thread,
               frames_of, snapshot_path, rank
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
-              peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes, time}.
+              peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
               are given instead, else "current". `snapshot_path` is relative to the bundle; of many snapshots only
               the first, the last and the largest stay, so the file may be gone.
@@ -29,7 +29,7 @@ end           clean, after_exception, device_ooms
               Python shut down in order (`clean` is true), not killed; `after_exception`: an uncaught one ended it.
 
 `exception` and `device-oom` are written at once and again when more is known (large objects, a snapshot): a later
-record with the same `id` replaces the earlier one.
+record with the same `id` replaces the earlier one. Both have the time of the failure.
 """
 
 from __future__ import annotations
