@@ -8,6 +8,7 @@ import pytest
 from snapshots import programs
 from snapshots.make import MIB, Device, snapshot, without_addresses, write
 
+from oomdoctor.facts import derive_facts
 from oomdoctor.facts.allocator import derive
 from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.facts.snapshot_views import snapshot_holdings, snapshot_series
@@ -114,6 +115,27 @@ def test_a_state_taken_after_the_failure_is_not_taken_for_its_own(tmp_path: Path
     facts = _facts(_read(device, tmp_path))
     assert _of(facts, "oom.allocated_bytes", "oom.active_bytes", "oom.reserved_bytes") == (live, live, reserved)
     assert _of(facts, "allocator.largest_free_block_bytes", "allocator.releasable_bytes") == (None, None)
+
+
+def test_growth_is_seen_in_a_snapshot_written_after_the_program_unwound(tmp_path: Path) -> None:
+    device = programs.leak_of_graphs()
+    device.events.pop(), device.live.pop(), device.reserved.pop()  # the oom event: this history has none
+    for segment in device.segments:
+        for address in [block.address for block in segment.blocks if block.state != "inactive"]:
+            device.free(address)
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "growth.steady", "growth.top_retains_graph", "spike.sudden") == (True, True, None)
+    assert _of(facts, "allocator.failing_request_in_snapshot", "oom.failed") == (False, None)
+
+
+def test_a_snapshot_speaks_before_a_log(tmp_path: Path) -> None:
+    fields = {"requested_bytes": 82 * MIB, "allocated_bytes": 401 * MIB, "total_bytes": 1 << 30}
+    event = LogEvent(EventKind.DEVICE_OOM, Source(path="log", line=1), fields=fields, device=0)
+    found = _read(programs.cut_to_pieces(), tmp_path)
+    facts = derive_facts(Evidence(snapshots=(found,), events=(event,)))
+    assert _of(facts, "oom.requested_bytes", "oom.allocated_bytes") == (80 * MIB, 400 * MIB)
+    assert _of(facts, "oom.total_bytes", "oom.requested_exact") == (1 << 30, True), "the log adds what is not known"
+    assert _of(facts, "oom.reserved_unallocated_bytes") == (400 * MIB,)
 
 
 def test_pending_blocks_are_active_and_not_allocated(tmp_path: Path) -> None:
