@@ -66,7 +66,7 @@ _OWNERS_OF_TOKENS = (
 )
 _SECRET_NAME = re.compile(
     rf"password|passwd|passphrase|(?:^|[_-])pwd|secret|credential|(?:^|[_.-])(?:{_OWNERS_OF_KEYS})[_-]?key(?![a-z])"
-    rf"|(?:^|[_.-])(?:{_OWNERS_OF_TOKENS})[_-]?token(?![a-z])|^-{{0,2}}token(?![a-z])"
+    rf"|(?:^|[_.-])(?:{_OWNERS_OF_TOKENS})[_-]?token(?![a-z])|^-{{0,2}}token(?![a-z_-])"
 )
 
 _SHOWN_VARIABLES = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -289,10 +289,11 @@ def _build(noun: type[Noun], data: Mapping[str, Any], extra: Mapping[str, object
     """
     values: dict[str, object] = dict(extra or {})
     for one in fields(noun):  # type: ignore[arg-type]
-        if one.name not in values and one.name in data:
-            value = _READERS[str(one.type)](data[one.name])
-            if value is not None:
-                values[one.name] = value
+        if one.name in values or str(one.type) not in _READERS:
+            continue
+        value = _READERS[str(one.type)](data.get(one.name))
+        if value is not None or (one.default is MISSING and str(one.type).endswith("| None")):
+            values[one.name] = value
     try:
         return noun(**values)
     except TypeError:
