@@ -34,7 +34,9 @@ def device_batch(step):
 
 
 def cuda_is_there():
-    """Whether torch is installed and sees a device."""
+    """Whether the driver's device file is there, and torch is installed and sees a device."""
+    if not os.path.exists("/dev/nvidiactl"):
+        return False
     try:
         import torch
     except ImportError:
