@@ -24,7 +24,7 @@ _FEWEST_TURNS_OF_ONE_LINE = 8
 _MORE_THAN_LAYERS = 256
 _MOST_STEPS = 64
 """More are joined, so that each window holds several."""
-_FEWEST_SETTLED = 4
+_FEWEST_SETTLED = 3
 _RISING = 0.8
 _LARGEST_STEP = 0.6
 _FEWEST_BYTES = 16 * MIB
@@ -130,7 +130,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         top_owner=top,
         top_gained_bytes=gains[top] if top is not None else 0,
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),
-        top_is_kv=_is_cache(ownership, steps, begin, top_kinds),
+        top_is_kv=_is_cache(ownership, steps, begin, [kind for kind in top_kinds if gained_by_kind[kind] > 0]),
         retains_graph=_retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks),
     )
 
@@ -224,12 +224,14 @@ def _is_training(ownership: Ownership) -> bool:
 
 
 def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) -> bool:
-    """Named as a cache of keys and values; or the same several blocks, each step a little larger, in inference.
+    """Whether the growing `kinds` are mostly named as a cache, or are the same several blocks, ever larger, untrained.
 
     torch.cat leaves no frame of its own: concatenation shows as blocks that are replaced by larger ones, their number
     staying what it is: a key and a value for each layer.
     """
-    if any(ownership.readings[kind].category is Category.KV_APPEND for kind in kinds):
+    gained = steps.live_bytes[:, -1] - steps.live_bytes[:, begin]
+    named = [kind for kind in kinds if ownership.readings[kind].category is Category.KV_APPEND]
+    if named and 2 * int(gained[named].sum()) > int(gained[kinds].sum()):
         return True
     if not kinds or _is_training(ownership):
         return False

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..model.snapshot import IntColumn, Snapshot
 from .replay import BEFORE_RING, Replay
-from .stacks import Category, StackReading, read_stack
+from .stacks import FORWARD, Category, StackReading, read_stack
 
 _FROM_NAMES = "recorded stack; what it is for is guessed from names in it"
 _FROM_AUTOGRAD = "allocated while stacks were recorded, yet without one: the autograd thread has no Python frames"
@@ -89,12 +89,17 @@ class Ownership:
         ]
         return tuple(sorted(owners, key=lambda owner: (-owner.bytes, owner.name)))
 
-    def by_category(self, event: int) -> Mapping[Category, int]:
-        """Bytes live after `event`, for each category that holds any."""
+    def by_category(self, event: int, cache_owner: str | None = None) -> Mapping[Category, int]:
+        """Bytes live after `event`, for each category that holds any.
+
+        What `cache_owner` holds of forward passes, or of no category, counts as keys and values.
+        """
         size, _ = self.live_by_kind(event)
         held: dict[Category, int] = {}
         for kind in np.flatnonzero(size).tolist():
             category = self.readings[kind].category
+            if self.readings[kind].owner == cache_owner and (category in FORWARD or category is Category.OTHER):
+                category = Category.KV_APPEND
             held[category] = held.get(category, 0) + int(size[kind])
         return held
 

@@ -158,13 +158,9 @@ def _put_owners(
     if named and named[0].bytes > unnamed:
         facts.put("owner.top", named[0].name, source, member)
         facts.put("owner.top_bytes", named[0].bytes, source, member)
-    held = dict(ownership.by_category(event))
-    if growth is not None and growth.steady and growth.top_is_kv:
-        # Concatenated keys and values look like activations in a stack; how they grew gave them away.
-        for owner in named:
-            if owner.name == growth.top_owner and owner.category is not Category.KV_APPEND:
-                held[owner.category] -= owner.bytes
-                held[Category.KV_APPEND] = held.get(Category.KV_APPEND, 0) + owner.bytes
+    # Concatenated keys and values look like activations in a stack; how they grew gives them away.
+    cache = growth.top_owner if growth is not None and growth.steady and growth.top_is_kv else None
+    held = ownership.by_category(event, cache)
     for name, categories in (
         *_OWNERS,
         ("owner.kv_bytes", {Category.KV_APPEND}),

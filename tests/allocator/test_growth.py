@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from snapshots import programs
-from snapshots.make import MIB, Device, snapshot, write
+from snapshots.make import MIB, Device, frame, snapshot, write
 
 from oomdoctor.allocator.growth import Growth, Steps, find_steps, growth
 from oomdoctor.allocator.owners import Ownership
@@ -118,3 +118,23 @@ def test_features_kept_from_a_few_places_are_no_graph(tmp_path: Path) -> None:
 
 def test_layers_run_again_in_backward_are_no_steps(tmp_path: Path) -> None:
     assert _found(programs.recomputed_layers(), tmp_path) == (None, None)
+
+
+def test_outputs_kept_under_one_library_call_are_not_taken_for_its_cache(tmp_path: Path) -> None:
+    """All of the library lies under one line of the user's: its cache is level, its outputs pile up."""
+    device = Device()
+    site = "/env/lib/python3.11/site-packages/transformers"
+    for step in range(12):
+        device.malloc(MIB, programs.at(19))
+        if step == 0:
+            device.malloc(50 * MIB, [frame("update", f"{site}/cache_utils.py", 4), *programs.at(20)])
+        device.malloc(20 * MIB, [frame("_sample", f"{site}/generation/utils.py", 9), *programs.at(20)])
+    _, found = _found(device, tmp_path)
+    assert found is not None
+    assert (found.steady, found.top_is_kv, found.top_owner) == (True, False, f"{programs.FILE}:20 in <module>")
+
+
+@pytest.mark.parametrize(("steps", "known"), [(2, False), (3, True)])
+def test_three_settled_steps_of_equal_gain_are_enough(tmp_path: Path, steps: int, known: bool) -> None:
+    _, found = _found(programs.leak_of_graphs(steps=steps), tmp_path)
+    assert (found is not None and found.steady) == known

@@ -229,7 +229,7 @@ def test_the_rows_of_the_table_add_up_to_what_was_allocated(tmp_path: Path) -> N
         ("c_leak_losses", {"growth.steady": True, "growth.top_retains_graph": True, "growth.top_is_kv": False}),
         ("d_long_prompt", {"spike.sudden": True, "growth.steady": False, "oom.requested_bytes": 25_088_000_000}),
         ("e_fragmentation", {"growth.steady": False, "oom.requested_bytes": 3 << 30}),
-        ("g_other_process", {"growth.steady": None, "spike.sudden": False}),
+        ("g_other_process", {"growth.steady": False, "spike.sudden": False}),
         ("h_expandable", {"growth.steady": True, "growth.top_is_kv": True, "allocator.expandable_segments": True}),
         ("i_batch_too_large", {"growth.steady": False, "spike.sudden": None}),
     ],
