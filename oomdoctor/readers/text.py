@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 HEAD = 4096
 """How many bytes are looked at to tell the encoding."""
@@ -33,10 +33,13 @@ class Utf8Chunks:
         return self._raw.count
 
     def __iter__(self) -> Iterator[bytes]:
-        stream = io.BufferedReader(self._raw, _CHUNK)
-        if stream.peek(2)[:2] == _GZIP:
-            stream = io.BufferedReader(gzip.GzipFile(fileobj=stream), _CHUNK)  # type: ignore[arg-type]
-        first = self._read(stream, HEAD)
+        stored = io.BufferedReader(self._raw, _CHUNK)
+        stream: _Reads = stored
+        if stored.peek(2)[:2] == _GZIP:
+            stream = gzip.GzipFile(fileobj=stored)
+        first = b""
+        while len(first) < HEAD and (piece := self._read(stream)):
+            first += piece
         encoding, mark = _encoding(first)
         if encoding is None:
             yield first[mark:]
@@ -50,12 +53,17 @@ class Utf8Chunks:
             piece = self._read(stream)
         yield decoder.decode(b"", True).encode("utf-8", "replace")
 
-    def _read(self, stream: BinaryIO, size: int = _CHUNK) -> bytes:
+    def _read(self, stream: _Reads) -> bytes:
         try:
-            return stream.read(size)
+            # One read at a time: of damaged data, what comes before the damage is handed out first.
+            return stream.read1(_CHUNK)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             self.notes.append(f"the compressed data ends early or is damaged ({error}); what came before was read")
             return b""
+
+
+class _Reads(Protocol):
+    def read1(self, size: int = ..., /) -> bytes: ...
 
 
 class _Counted(io.RawIOBase):

@@ -69,10 +69,10 @@ class _Span:
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
-        self.patterns: dict[str, list[Pattern]] = {}
-        for family in families:
-            for pattern in family.patterns:
-                self.patterns.setdefault(pattern.anchor, []).append(pattern)
+        self.patterns: dict[str, list[tuple[int, Pattern]]] = {}
+        """By anchor, each with its place in the order of the families."""
+        for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
+            self.patterns.setdefault(pattern.anchor, []).append((number, pattern))
         self.scanner = LiteralScanner([*self.patterns, *nvidia_smi.ANCHORS])
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
         self.first_devices: list[DeviceReading] = []
@@ -155,15 +155,13 @@ class _Reader:
         if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
             self.read_table(span, stripped.text)
         line: Line | None = None
-        for anchor in anchors:
-            if anchor not in stripped.text:
+        there = (anchor for anchor in anchors if anchor in stripped.text)
+        for _, pattern in sorted((one for anchor in there for one in self.patterns.get(anchor, ())), key=_number):
+            if (match := pattern.regex.search(stripped.text)) is None:
                 continue
-            for pattern in self.patterns.get(anchor, ()):
-                if (match := pattern.regex.search(stripped.text)) is None:
-                    continue
-                line = line or self.line(span, stripped)
-                for event in _events(pattern.build(match, line)):
-                    self.record(event, span, text)
+            line = line or self.line(span, stripped)
+            for event in _events(pattern.build(match, line)):
+                self.record(event, span, text)
 
     def line(self, span: _Span, stripped: Stripped) -> Line:
         return Line(
@@ -268,6 +266,10 @@ def _stretch(texts: Iterator[str], layout: nvidia_smi.Layout) -> list[str]:
 
 def _last_state(line: bytes) -> str:
     return clean(decode(line.rstrip(b"\r").rpartition(b"\r")[2][:_LONGEST]))
+
+
+def _number(numbered: tuple[int, Pattern]) -> int:
+    return numbered[0]
 
 
 def _events(built: LogEvent | Iterable[LogEvent] | None) -> Iterable[LogEvent]:

@@ -20,7 +20,7 @@ _SIZES = {
     "shmem_rss_bytes": re.compile(r"shmem-rss:(\d{1,15})kB"),
 }
 _SCORE = re.compile(r"oom_score_adj[:=](-?\d{1,5})")
-_USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB")
+_USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTILINE)
 _CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
 _MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
 _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")

@@ -52,17 +52,19 @@ def shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else None
 
 
-def joined(line: Line, ends: Iterable[str], most: int = 8) -> str:
+def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 8) -> str:
     """The line, continued to the first of the next `most` lines that holds one of `ends`.
 
-    When none does, the statement was cut rather than wrapped and the line stands alone.
+    When none does, or another statement begins before it, this one was cut rather than wrapped: the line stands alone.
     """
-    ends = tuple(ends)
+    ends, beginnings = tuple(ends), tuple(beginnings)
     text = line.text
     if any(end in text for end in ends):
         return text
-    for number, more in enumerate(line.following(most), start=1):
+    for more in line.following(most):
+        if any(beginning in more for beginning in beginnings):
+            break
         text = f"{text.rstrip()} {more.strip()}"
-        if any(end in more or end in text[-len(more) - len(end) - 1 :] for end in ends):
-            return text if number <= most else line.text
+        if any(end in text for end in ends):
+            return text
     return line.text

@@ -34,18 +34,23 @@ _PROCESS = re.compile(rf"[Pp]rocess (\d{{1,10}}|[A-Z]{{1,8}}|<\w{{1,10}}>) has (
 _OWN = re.compile(rf"this process has ({SIZE}) memory in use")
 
 _SIZES = {
-    "total": re.compile(rf"({SIZE}) total capacity"),
-    "allocated": re.compile(rf"({SIZE}) already allocated"),
-    "active": re.compile(rf"({SIZE}) current active"),
-    "free": re.compile(rf"({SIZE}) (?:is )?free"),
-    "allowed": re.compile(rf"({SIZE}) allowed"),
-    "reserved": re.compile(rf"({SIZE}) reserved in total"),
-    "cached": re.compile(rf"({SIZE}) cached"),
-    "allocated_with_private": re.compile(rf"({SIZE}) is allocated by PyTorch"),
-    "private": re.compile(rf"({SIZE}) allocated in private pools"),
-    "idle": re.compile(rf"({SIZE}) is reserved by PyTorch but unallocated"),
+    "total": " total capacity",
+    "allocated": " already allocated",
+    "active": " current active",
+    "free": " free",
+    "free_now": " is free",
+    "allowed": " allowed",
+    "reserved": " reserved in total",
+    "cached": " cached",
+    "allocated_with_private": " is allocated by PyTorch",
+    "private": " allocated in private pools",
+    "idle": " is reserved by PyTorch but unallocated",
 }
+"""What follows each size."""
+_SIZE_AT_END = re.compile(rf"(?<![\d.])({SIZE})$")
+_LONGEST_SIZE = 40
 _ENDS = ("by PyTorch but unallocated", "reserved in total by PyTorch", "cached)", "total capacity)")
+_BEGINNINGS = ("Tried to allocate", "out of memory", "Traceback (most recent call last)")
 _LONGEST_STATEMENT = 4000
 
 
@@ -53,16 +58,15 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     """Any statement with `Tried to allocate`, from 1.0 to today, whole or cut."""
     if "MPS allocated" in line.text:
         return ()
-    text = line.text
-    if not any(end in text for end in _ENDS) and re.search(r"\((?:GPU|NPU|MLU)|has a total|\. ?$", text):
-        text = joined(line, _ENDS)
+    text = joined(line, _ENDS, _BEGINNINGS)
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
     fields, device = _amounts(statement)
     return (event(EventKind.DEVICE_OOM, line, device, **_who(before), **fields, advice=_advice(statement)),)
 
 
 def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
-    found = {name: size(match[1]) for name, regex in _SIZES.items() if (match := regex.search(statement))}
+    found = {name: amount for name, label in _SIZES.items() if (amount := _size_before(statement, label)) is not None}
+    free = found.get("free", found.get("free_now"))
     request = _REQUEST.search(statement)
     old, new = _OLD_DEVICE.search(statement), _NEW_DEVICE.search(statement)
     allocated, reserved, idle = found.get("allocated"), found.get("reserved"), found.get("idle")
@@ -88,11 +92,11 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     total = size(new[2]) if new else found.get("total")
     own = size(match[1]) if (match := _OWN.search(statement)) else None
     others = tuple((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
-    unknown = any(value is not None and not _known(value) for value in (total, own, found.get("free"))) or None
+    unknown = any(value is not None and not _known(value) for value in (total, own, free)) or None
     fields: dict[str, FieldValue] = {
         "requested_bytes": size(request[1]) if request else None,
         "total_bytes": total if _known(total) else None,
-        "free_bytes": found["free"] if _known(found.get("free")) else None,
+        "free_bytes": free if _known(free) else None,
         "allocated_bytes": allocated,
         "active_bytes": found.get("active"),
         "reserved_bytes": reserved,
@@ -107,6 +111,15 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     }
     device = old[1] if old else new[1] if new else None
     return fields, integer(device)
+
+
+def _size_before(statement: str, label: str) -> int | None:
+    """The size that stands right before the words `label`."""
+    place = statement.find(label)
+    if place < 0:
+        return None
+    match = _SIZE_AT_END.search(statement[max(0, place - _LONGEST_SIZE) : place])
+    return size(match[1]) if match else None
 
 
 def _known(value: int | None) -> bool:
@@ -156,7 +169,7 @@ def _old_runtime(match: re.Match[str], line: Line) -> LogEvent:
 
 
 def _mps(match: re.Match[str], line: Line) -> LogEvent:
-    text = joined(line, ("private pool", "shared pool"))
+    text = joined(line, ("private pool", "shared pool"), _BEGINNINGS[1:])
     pool = re.search(r"on (private|shared) pool", text)
     request = _REQUEST.search(text)
     amounts = {name: size(found[1]) for name, regex in _MPS.items() if (found := regex.search(text))}
