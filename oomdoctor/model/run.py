@@ -86,7 +86,9 @@ class LargeObject:
     """With what it contains, to a bounded depth; equals own_bytes when nothing was followed."""
     length: int | None = None
     complete: bool = True
-    """False: the walk stopped early; deep_bytes is a lower bound."""
+    """False: elements were sampled or the walk stopped early; deep_bytes is an estimate."""
+    adds: bool = False
+    """`line` is where the code adds to the object; otherwise it is where the stack stood in the code that speaks of it."""
 
 
 @dataclass(frozen=True)

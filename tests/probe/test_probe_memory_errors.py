@@ -253,3 +253,54 @@ def test_a_memory_error_that_was_caught_changes_nothing(harness: Harness) -> Non
     assert harness.run(harness.script(text)).stdout == b"smaller, then\n"
     assert harness.records("exception") == []
     assert time.monotonic() - started < 5
+
+
+def test_the_line_is_where_the_code_adds_not_where_memory_ran_out(each: Harness) -> None:
+    text = """
+unseen = []
+def load():
+    return bytearray(1 << 20)
+def train():
+    seen = []
+    for step in range(10 ** 6):
+        batch = load()
+        # seen.append(nothing)
+        seen.append(batch)
+def other():
+    seen = []
+    seen.append(1)
+train()
+"""
+    largest, *_ = held(each, text)
+    assert (largest["holder"], largest["line"], largest["adds"]) == ("local 'seen' in train()", 12, True)
+
+
+def test_the_line_that_stores_into_a_dict_that_an_object_keeps(each: Harness) -> None:
+    text = """
+class Cache:
+    def __init__(self):
+        self.rows = {}
+    def fetch(self, key):
+        if self.rows.get(key) == key:
+            return None
+        value = bytes(1 << 20)
+        self.rows[key] = value
+def main():
+    cache = Cache()
+    for key in range(10 ** 6):
+        cache.fetch(key)
+main()
+"""
+    largest, *_ = held(each, text)
+    assert (largest["type"], largest["line"], largest["adds"]) == ("dict", 11, True)
+    assert ".rows" in largest["holder"]
+
+
+def test_where_nothing_adds_the_line_is_where_the_stack_stood(each: Harness) -> None:
+    text = """
+def main():
+    kept = [bytearray(1 << 20) for _ in range(10 ** 6)]
+main()
+"""
+    rows = held(each, text)
+    assert all(row["adds"] is False for row in rows)

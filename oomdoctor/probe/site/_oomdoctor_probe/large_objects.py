@@ -12,12 +12,13 @@ import sys
 from time import monotonic
 
 from . import frames
+from .growth_site import line_that_adds
 from .sizes import Measure, is_plain, own_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType, ModuleType, TracebackType
+    from types import CodeType, FrameType, ModuleType, TracebackType
 
 _SECONDS = 2.0
 _MOST_CANDIDATES = 20000
@@ -27,15 +28,30 @@ _LONGEST_ALSO = 3
 
 
 class _Holder:
-    """One name under which an object hangs, and the place in the code that speaks of it."""
+    """One name under which an object hangs, and the place in the code that speaks of it.
 
-    __slots__ = ("file", "function", "line", "text")
+    `name` is what the code calls it; the code that may add to it stands in `file` from line `first` to `last`.
+    """
 
-    def __init__(self, text: str, file: str | None, line: int | None, function: str | None) -> None:
+    __slots__ = ("file", "first", "function", "last", "line", "name", "text")
+
+    def __init__(
+        self,
+        text: str,
+        file: str | None,
+        line: int | None,
+        function: str | None,
+        name: str = "",
+        first: int = 1,
+        last: int = sys.maxsize,
+    ) -> None:
         self.text = text
         self.file = file
         self.line = line
         self.function = function
+        self.name = name
+        self.first = first
+        self.last = last
 
 
 def find(tracebacks: list[TracebackType | None]) -> list[dict[str, object]]:
@@ -62,7 +78,21 @@ def find(tracebacks: list[TracebackType | None]) -> list[dict[str, object]]:
     except Exception:
         pass
     ordered = _most_specific_first(found)
-    return [row for row in ordered if _deep_bytes(row) >= _SMALLEST][:_MOST_REPORTED] or ordered[:3]
+    reported = [row for row in ordered if _deep_bytes(row) >= _SMALLEST][:_MOST_REPORTED] or ordered[:3]
+    for row in reported:
+        _say_what_adds(row)
+    return reported
+
+
+def _say_what_adds(row: dict[str, object]) -> None:
+    """Where the code adds to what was found; the place that merely speaks of it stays where none is seen."""
+    holder = row.pop("_holder")
+    if not isinstance(holder, _Holder):
+        return
+    line = line_that_adds(holder.file, holder.name, holder.first, holder.last) if holder.name else None
+    row["adds"] = line is not None
+    if line is not None:
+        row["line"] = line
 
 
 def _most_specific_first(found: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -121,6 +151,7 @@ def _row(held: object, size: Measure, holder: _Holder, others: list[str]) -> dic
         "length": size.length,
         "complete": size.complete,
         "also_held_by": others[:_LONGEST_ALSO],
+        "_holder": holder,
     }
 
 
@@ -133,22 +164,37 @@ def _named(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder
         if variables is frame.f_globals or id(frame) in seen:
             continue
         seen.add(id(frame))
+        span = code.co_firstlineno, _last_line(code)
         for name, held in list(variables.items()):
-            where = _Holder("local '%s' in %s()" % (name, code.co_name), code.co_filename, line, code.co_name)
-            yield held, where
+            text = "local '%s' in %s()" % (name, code.co_name)
+            yield held, _Holder(text, code.co_filename, line, code.co_name, name, *span)
             for attribute, value in _attributes(held):
                 owner = "self" if name in ("self", "cls") else name
                 text = "attribute %s.%s of %s" % (owner, attribute, _class_name(held))
-                yield value, _Holder(text, code.co_filename, line, code.co_name)
+                yield value, _Holder(text, code.co_filename, line, code.co_name, "." + attribute)
     for module in _user_modules(stack):
         for name, held in list(vars(module).items()):
             if name.startswith("__"):
                 continue
             place = _place_of_global(module, name, stack)
-            yield held, _Holder("global '%s' in %s" % (name, module.__name__), *place)
+            yield held, _Holder("global '%s' in %s" % (name, module.__name__), *place, name)
             for attribute, value in _attributes(held):
                 text = "attribute %s.%s of %s" % (name, attribute, _class_name(held))
-                yield value, _Holder(text, *place)
+                yield value, _Holder(text, *place, "." + attribute)
+
+
+def _last_line(code: CodeType) -> int:
+    """At or after the last line of a function, its nested functions included."""
+    table = getattr(code, "co_lines", None)
+    if table is not None:
+        last = max([line for _, _, line in table() if line is not None], default=code.co_firstlineno)
+    else:
+        # Before 3.10: pairs of steps, each step in lines a signed byte.
+        last = code.co_firstlineno + sum(step for step in code.co_lnotab[1::2] if step < 128)
+    for constant in code.co_consts:
+        if type(constant) is type(code):
+            last = max(last, _last_line(constant))
+    return last
 
 
 def _attributes(held: object) -> list[tuple[str, object]]:

@@ -13,7 +13,8 @@ exception     id, pid, exception_type, message, frames, is_memory_error, is_devi
               `frames` is [[file, line, function, code], …], outermost first. `thread` is null for the main thread.
               `chain` is [{exception_type, message, frames, is_memory_error, is_device_oom}, …]: what the exception
               was raised from or during, nearest first. `large_objects` is [{type, holder, file, line, function,
-              own_bytes, deep_bytes, length, complete, also_held_by}, …], largest first.
+              own_bytes, deep_bytes, length, complete, also_held_by, adds}, …], largest first. `adds`: `line` is where
+              the code adds to the object; otherwise it is where the stack stood in the code that speaks of it.
 device-oom    id, pid, count, device, requested_bytes, device_total_bytes, device_free_bytes, state, frames, thread,
               frames_of, snapshot_path, rank
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
