@@ -224,7 +224,7 @@ def _is_training(ownership: Ownership) -> bool:
 
 
 def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) -> bool:
-    """Whether the growing `kinds` are mostly named as a cache, or are the same several blocks, ever larger, untrained.
+    """Whether the growing `kinds` are named as a cache, or are, in inference, the same several blocks, ever larger.
 
     torch.cat leaves no frame of its own: concatenation shows as blocks that are replaced by larger ones, their number
     staying what it is: a key and a value for each layer.

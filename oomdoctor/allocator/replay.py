@@ -204,7 +204,7 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
     same = np.zeros(len(order), dtype=np.bool_)
     same[1:] = address[1:] == address[:-1]
     above = np.arange(len(order)) - 1
-    above_open = same & is_open[above] if len(order) else same
+    above_open = same & is_open[above]
     last_of_address = np.ones(len(order), dtype=np.bool_)
     last_of_address[:-1] = ~same[1:]
 
@@ -217,7 +217,9 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
     vanished = is_open & last_of_address
 
     start_rows = np.flatnonzero(closes)
-    started = np.where(same, index[above], BEFORE_RING)[start_rows] if len(order) else start_rows
+    # Two final blocks at one address (a damaged file) have no event between them.
+    after_event = same & ~is_final[above]
+    started = np.where(after_event, index[above], BEFORE_RING)[start_rows]
     twice_rows = np.flatnonzero(unclosed_again)
     gone_rows = np.flatnonzero(vanished)
     start = np.concatenate([started, index[above[twice_rows]], index[gone_rows]])

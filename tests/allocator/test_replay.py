@@ -139,6 +139,16 @@ def test_a_block_that_is_still_live_has_its_final_size(tmp_path: Path) -> None:
     assert _replay(content, tmp_path).live_bytes.tolist() == [0, 20 * MIB]
 
 
+def test_two_final_blocks_at_one_address_are_both_counted(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(512, STACKS[0])
+    device.malloc(512, STACKS[0])
+    content = snapshot(device) | {"device_traces": [[]]}
+    for block in content["segments"][0]["blocks"]:
+        block["address"] = 4096
+    assert _replay(content, tmp_path).before_bytes == 1024
+
+
 def test_no_history_is_not_an_empty_one(tmp_path: Path) -> None:
     device = Device()
     device.malloc(3 * MIB, STACKS[0])

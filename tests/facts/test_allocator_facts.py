@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import MIB, Device, snapshot, without_addresses, write
 
+from oomdoctor.errors import InputRefused
 from oomdoctor.facts import derive_facts
 from oomdoctor.facts.allocator import derive
 from oomdoctor.facts.registry import REGISTRY
@@ -188,6 +192,24 @@ def test_of_two_snapshots_the_one_with_the_latest_failure_speaks(tmp_path: Path)
     facts = _facts(*read)
     assert {fact.source.path for fact in facts.values()} == {"late.pickle"}
     assert _of(facts, "oom.requested_bytes") == (50 * MIB,)
+
+
+@given(flips=st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_file_is_refused_or_gives_facts(
+    tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]]
+) -> None:
+    path = write(tmp_path_factory.getbasetemp() / "damaged.pickle", snapshot(programs.cut_to_pieces()))
+    data = bytearray(path.read_bytes())
+    for place, value in flips:
+        data[place % len(data)] = value
+    path.write_bytes(data)
+    # Any exception but a refusal fails the test.
+    with suppress(InputRefused):
+        found = read_snapshot(path)
+        _facts(found)
+        snapshot_series(found)
+        snapshot_holdings(found)
 
 
 def test_the_curve_keeps_its_extremes(tmp_path: Path) -> None:

@@ -261,3 +261,9 @@ def test_the_backend_is_read_from_the_stacks(tmp_path: Path) -> None:
         device = Device()
         device.malloc(512, [frame("f", file, 1)])
         assert _read(tmp_path, snapshot(device)).backend == backend
+
+
+def test_negative_addresses_are_read_as_their_twos_complement(tmp_path: Path) -> None:
+    device = Device(base=-4096)
+    device.malloc(512, TRAIN)
+    assert _read(tmp_path, snapshot(device)).blocks.address.tolist()[0] == (1 << 64) - 4096
