@@ -95,7 +95,12 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
         _Prefix(re.compile(r"\[(?:DP\d{1,4} )?TP(\d{1,4})(?: [A-Z]{2}\d{1,4}){0,4}\][ ]"), _rank),
     ),
     "(": (
-        _Prefix(re.compile(r"\((?:[\w:.<>-]{1,120} )?(?:rank=\d+ )?pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\)[ ]?"), _actor),
+        _Prefix(
+            re.compile(
+                r"\((?:[\w:.<>-]{1,120} )?(?:rank=\d{1,6}|(?:rank=\d{1,6} )?pid=\d{1,10})(?:, ip=[\w.:]{1,60})?\)[ ]?"
+            ),
+            _actor,
+        ),
         _Prefix(
             re.compile(r"\((?:raylet|gcs_server|autoscaler|driver)(?:, ip=[\w.:]{1,60}| \+[\w]{1,12})?\)[ ]?"), _actor
         ),
@@ -126,7 +131,7 @@ _REPEATED = re.compile(r" \[repeated \d{1,9}x across cluster\](?: \(Ray deduplic
 _LOG_HEADER = re.compile(
     r"(?:\[?\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b\]?:?[ ]{1,4})"
     r"(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?[ ])?"
-    r"(?:\[?[\w./-]{1,120}:\d{1,6}\][ ]?)"
+    r"(?:\[?[\w./-]{1,120}:\d{1,6}\][ ]?|(?<=[A-Z] )(?=    ))"
 )
 _MOST = 8
 """Prefixes on one line; more than that is not a log."""

@@ -39,6 +39,9 @@ _STEP, _MOST_LINES = 48, 1200
 _MOST_FRAMES = 200
 _LONGEST_MESSAGE = 2000
 _LOOK_BACK = 8
+_NEAREST = 3
+_MOST_OUTSIDE = 3
+"""Lines that are neither indented nor empty which a traceback's code may have lost its indentation in."""
 
 
 @dataclass
@@ -155,7 +158,7 @@ def _event(line: Line, parsed: _Parsed, name: str | None, chained: bool, complet
         line,
         exception_type=exception,
         message=parsed.message[:_LONGEST_MESSAGE] or None,
-        frames=tuple(parsed.frames),
+        frames=tuple(parsed.frames) or None,
         chained=chained,
         complete=complete and parsed.exception is not None,
     )
@@ -172,7 +175,6 @@ def _exception_alone(match: re.Match[str], line: Line) -> LogEvent | None:
         line,
         exception_type=found["type"],
         message=found["message"].strip()[:_LONGEST_MESSAGE],
-        frames=(),
         chained=False,
         complete=False,
     )
@@ -180,17 +182,25 @@ def _exception_alone(match: re.Match[str], line: Line) -> LogEvent | None:
 
 def _after_frames(line: Line) -> bool:
     """Whether the traceback that this exception ends stands before it (and has been read from its own first line)."""
-    indented = 0
-    for text in reversed(line.preceding(_LOOK_BACK * 2)):
+    for count in (_NEAREST, _LOOK_BACK * 2):
+        if (found := _ends_frames(line.preceding(count))) is not None:
+            return found
+    return False
+
+
+def _ends_frames(before: list[str]) -> bool | None:
+    """None when these lines do not settle it."""
+    outside = 0
+    for text in reversed(before):
         text = strip_log_header(text)
         if _HEADER in text or _FRAME.match(text) or _CELL.match(text) or _ARROW.match(text):
             return True
         if _NAMED_ERROR.match(text) or any(chain in text for chain in _CHAINS):
             return False
-        indented += 0 if text[:1].isspace() or not text.strip() else 1
-        if indented > 3:
+        outside += 0 if text[:1].isspace() or not text.strip() else 1
+        if outside > _MOST_OUTSIDE:
             return False
-    return False
+    return None
 
 
 FAMILY = Family(
@@ -200,7 +210,7 @@ FAMILY = Family(
         Pattern(", line ", re.compile(r'File ["\']?[^"\']{1,500}["\']?, line \d|Cell In'), _first_of_piece),
         Pattern("  File ", re.compile(r"^\s*File [^\"\']{1,400}:\d{1,7}, in "), _first_of_piece),
         Pattern("<ipython-input-", re.compile(r"^\s*<ipython-input-"), _first_of_piece),
-        Pattern("Error: ", re.compile(r"^[^:\"'=(]{0,160}Error: "), _exception_alone),
+        Pattern("Error: ", re.compile(r"\wError: "), _exception_alone),
         Pattern("OutOfResources: ", re.compile(r"^[\w.]{0,160}OutOfResources: "), _exception_alone),
     ),
 )

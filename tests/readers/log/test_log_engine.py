@@ -60,7 +60,7 @@ def test_the_plain_log() -> None:
         LOG.encode("utf-16-le"),
         LOG.encode("utf-16-be"),
         LOG.encode("latin-1"),
-        gzip.compress(LOG.encode()),
+        gzip.compress(LOG.encode(), mtime=0),
         LOG.replace("CUDA out of memory", "\x1b[31mCUDA out\x1b[1m of memory\x1b[0m").encode(),
         LOG.replace("Tried to allocate 2.50 GiB", "Tried to allocate \x1b[1;36m2.50\x1b[0m GiB").encode(),
         LOG.replace("epoch 1", "\r 1%|#\r 2%|##\repoch 1").encode(),

@@ -15,6 +15,7 @@ NOON = 1741384173.0  # 2025-03-07 21:49:33 UTC
         ("[default2]:text", "text", 2, None, None),
         ("(EngineCore_DP0 pid=11) text", "text", None, 11, None),
         ("(VllmWorker rank=1 pid=12) text", "text", 1, 12, None),
+        ("(VllmWorker rank=7) text", "text", 7, None, None),
         ("(Worker_TP3 pid=13) text", "text", 3, 13, None),
         ("(RayWorkerVllm pid=14) text", "text", None, 14, None),
         ("(WorkerDict pid=15, ip=10.0.0.2) text", "text", None, 15, None),
@@ -61,6 +62,7 @@ def test_streams_tell_writers_apart() -> None:
         ("INFO 10-02 04:47:39 llm_engine.py:161] text", "text"),
         ("WARNING [v1/engine/core.py:855] text", "text"),
         ("ERROR: text", "ERROR: text"),
+        ("ERROR     output_i = f(x)", "    output_i = f(x)"),
     ],
 )
 def test_strip_log_header(line: str, text: str) -> None:

@@ -70,7 +70,12 @@ def test_frames_that_were_cut() -> None:
 def test_an_exception_line_alone() -> None:
     (event,) = said("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 1 TiB\n")
     assert event.fields["exception_type"] == "numpy.core._exceptions._ArrayMemoryError"
-    assert event.fields["frames"] == ()
+    assert "frames" not in event.fields
+
+
+def test_an_exception_line_behind_an_engine_s_header() -> None:
+    (event,) = said("ERROR core.py:291] ValueError: No memory: none\n")
+    assert (event.fields["exception_type"], event.fields["message"]) == ("ValueError", "No memory: none")
 
 
 def test_chained() -> None:
