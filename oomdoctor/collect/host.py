@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import resource
 import time
 from collections.abc import Callable
@@ -124,12 +123,13 @@ def read_limits(pid: int | None = None, root: Path = Path("/")) -> HostLimits:
 
 def describe_host() -> dict[str, str]:
     """The machine in words, for the report's head."""
+    machine = os.uname()
     return {
-        "platform": platform.system().lower(),
-        "kernel": platform.release(),
-        "machine": platform.machine(),
+        "platform": machine.sysname.lower(),
+        "kernel": machine.release,
+        "machine": machine.machine,
         "cpus": str(os.cpu_count() or "unknown"),
-        "node": platform.node(),
+        "node": machine.nodename,
     }
 
 

@@ -39,20 +39,19 @@ class StreamCapture:
         if self._file is None:
             return
         self._pending += data
-        if len(self._pending) <= self._head_left + self._tail_bytes:
-            return
+        if len(self._pending) <= self._head_left + 2 * self._tail_bytes:
+            return  # twice, so that cutting the front off, which moves the rest, is done rarely
         if self._head_left:
             self.flush()
-            return
-        # up to a line's end, so that no secret loses the name it is known by
-        cut = self._pending.find(b"\n", len(self._pending) - self._tail_bytes) + 1 or len(self._pending)
-        self._left_out += cut
-        del self._pending[:cut]
+        else:
+            self._trim()
 
     def flush(self, whole: bool = False) -> None:
         """Mask and write what is held; `whole`: also a line that has not ended."""
         if self._file is None:
             return
+        if not self._head_left:
+            self._trim()
         data = self._masker.feed(bytes(self._pending))
         self._pending.clear()
         self._write(data + self._masker.flush() if whole else data)
@@ -78,6 +77,14 @@ class StreamCapture:
         except OSError as error:
             self._fail(error)
         self._close()
+
+    def _trim(self) -> None:
+        """Drop what the tail has no room for, up to a line's end, so that no secret loses the name it is known by."""
+        excess = len(self._pending) - self._tail_bytes
+        if excess > 0:
+            cut = self._pending.find(b"\n", excess) + 1 or len(self._pending)
+            self._left_out += cut
+            del self._pending[:cut]
 
     def _write(self, data: bytes) -> None:
         try:

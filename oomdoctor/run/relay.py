@@ -15,6 +15,7 @@ import json
 import os
 import select
 import signal
+import stat
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,8 @@ _CHUNK = 64 << 10
 _PIPE_CHUNK = 4096
 """What a pipe that polls writable takes without blocking."""
 _FLUSH_SECONDS = 0.2
+_MOST_FOR_COPY = 0.1
+"""Masking and writing the copy of a flood takes at most about this share of the time."""
 _DRAIN_SECONDS = 1.0
 _CLEAR, _ENDED, _DONE = b"c", b"e", b"\n"
 
@@ -102,8 +105,10 @@ class _Route:
         self.source: int | None = stream.source
         self.destination = stream.destination
         self.capture = capture
-        self.held = b""
+        self.held = memoryview(b"")
+        self._most_at_once = _CHUNK if stat.S_ISREG(os.fstat(stream.destination).st_mode) else _PIPE_CHUNK
         self.flush_at: float | None = None
+        self._pause = _FLUSH_SECONDS
         self._is_idle = False
 
     @property
@@ -123,23 +128,23 @@ class _Route:
         if not data:
             self._close_source()
             return
-        self.held = data
+        self.held = memoryview(data)
         if self.capture is not None:
             try:
                 self.capture.put(data)
             except Exception:
                 self.capture = None  # the copy must never cost the command its output
             self._is_idle = False
-            self.flush_at = self.flush_at or time.monotonic() + _FLUSH_SECONDS
+            self.flush_at = self.flush_at or time.monotonic() + self._pause
 
     def write(self) -> None:
         """Pass on a part of what is held."""
         try:
-            self.held = self.held[os.write(self.destination, self.held[:_PIPE_CHUNK]) :]
+            self.held = self.held[os.write(self.destination, self.held[: self._most_at_once]) :]
         except BlockingIOError:
             return
         except OSError as error:
-            self.held = b""
+            self.held = memoryview(b"")
             if error.errno in (errno.EPIPE, errno.EIO, errno.ECONNRESET):
                 self._close_source()  # nobody reads any more: the command learns it at its next write, as it would have
 
@@ -148,8 +153,9 @@ class _Route:
         if self.capture is None or self.flush_at is None or now < self.flush_at:
             return
         self.capture.flush(whole=self._is_idle)
-        self.flush_at = now + _FLUSH_SECONDS if self.capture.holds_line else None
         self._is_idle = True
+        self._pause = max(_FLUSH_SECONDS, (time.monotonic() - now) / _MOST_FOR_COPY)
+        self.flush_at = now + self._pause if self.capture.holds_line else None
 
     def _close_source(self) -> None:
         if self.source is not None:
