@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from ..model.events import EventKind, LogEvent
+from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.run import DeviceOomRecord
@@ -159,6 +159,13 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, facts: Fa
         facts.put("oom.foreign_measured", True, source, member)
     if sizes:
         facts.put("oom.foreign_bytes", sum(sizes), source, member)
+        named = max((e for e in others if e[1] in sizes), key=lambda entry: _size_of(entry), default=None)
+        if named is not None and named[0] is not None:
+            facts.put("oom.foreign_process", f"process {named[0]}", source, member)
+
+
+def _size_of(entry: tuple[FieldValue, ...]) -> int:
+    return entry[1] if isinstance(entry[1], int) else 0
 
 
 def _is_self(size: int, reserved: int, used: int) -> bool:
@@ -237,8 +244,10 @@ def _reader(member: str, facts: FactSet) -> Callable[[str], int | None]:
 
 
 def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
-    """Each try asks for less than the one before: a framework feeling for the size of its first block (torch prints what is free, and
-    means one request that failed)."""
+    """Each try asks for less than the one before: a framework feeling for the size of its first block.
+
+    Torch's warning prints what is free, and means one request that failed; it does not count here.
+    """
     tries = [event for event in evidence.of_kind(EventKind.DEVICE_OOM_TRY) if event.size("free_bytes") is None]
     sizes = [size for event in tries if (size := event.size("requested_bytes")) is not None]
     if len(sizes) >= 2 and all(after < before for before, after in pairwise(sizes)):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..model.diagnosis import Incident
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.run import DeviceOomRecord, RunRecord
+from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 
 _FAILURES: dict[EventKind, str] = {
     EventKind.DEVICE_OOM: "device out of memory",
@@ -88,6 +88,7 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     recorded = [record for run in evidence.runs for record in run.device_ooms]
+    host_errors = [e for run in evidence.runs for e in run.exceptions if _is_host_error(e)]
     for event in evidence.events:
         words = _FAILURES.get(event.kind)
         requested = event.size("requested_bytes")
@@ -95,6 +96,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
             continue  # the probe's record says the same, exactly
+        if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
+            continue  # so does its record of the exception
         where = f"cuda:{event.device}" if event.device is not None else _place(event)
         yield Incident(event.time_seconds, where, words, str(event.source), requested)
 
@@ -110,11 +113,15 @@ def _of_run(run: RunRecord) -> Iterator[Incident]:
         cause = f"CUDA out of memory in process {record.pid}"
         yield Incident(record.time_seconds, f"cuda:{record.device}", cause, str(record.source), record.requested_bytes)
     for exception in run.exceptions:
-        if exception.is_memory_error and "OutOfMemory" not in exception.exception_type:
+        if _is_host_error(exception):
             cause = f"{exception.exception_type} in process {exception.pid}"
             yield Incident(exception.time_seconds, "host", cause, str(exception.source))
     if run.signal is not None:
         yield Incident(run.ended_seconds, "the command", f"ended by signal {run.signal}", f"{run.path} (exit record)")
+
+
+def _is_host_error(exception: ExceptionRecord) -> bool:
+    return exception.is_memory_error and "OutOfMemory" not in exception.exception_type
 
 
 def _is_same(first: Incident, second: Incident) -> bool:

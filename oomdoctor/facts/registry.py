@@ -26,6 +26,7 @@ _SPECS = (
     FactSpec("oom.process_used_bytes", B, DEVICE, "all the failing process holds on the device (context and libraries included)"),
     FactSpec("oom.foreign_bytes", B, DEVICE, "held on the device by other processes; a lower bound where it is not measured"),
     FactSpec("oom.foreign_measured", FLAG, DEVICE, "the processes on the device were listed; otherwise the foreign bytes are what subtraction leaves"),
+    FactSpec("oom.foreign_process", TEXT, DEVICE, "the largest other process that the message lists"),
     FactSpec("oom.unexplained_bytes", B, DEVICE, "used on the device beyond the segments of the failing process: contexts, libraries, other processes"),
     FactSpec("oom.outside_allocator_bytes", B, DEVICE, "held by this process outside the caching allocator: context, libraries, communication"),
     FactSpec("oom.tensor_shape", TEXT, DEVICE, "shape of the tensor that was asked for"),
