@@ -43,13 +43,13 @@ class Sampler:
             return
         pause = min(FIRST_PAUSE_SECONDS, self._interval)
         while True:
-            begun = time.monotonic()
+            begun = time.thread_time()
             try:
                 self._look()
             except Exception as error:
                 self.failure = f"{type(error).__name__}: {error}"
                 return
-            cost = time.monotonic() - begun
+            cost = time.thread_time() - begun
             if self._stopped.wait(max(pause, cost / MOST_OF_A_CORE)):
                 return
             pause = min(pause * 2, self._interval)

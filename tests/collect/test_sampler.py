@@ -17,9 +17,15 @@ def test_the_first_looks_follow_each_other_closely():
     assert pauses[1] < pauses[-1]
 
 
+def busy(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
 def test_a_slow_look_makes_the_pauses_longer():
     looks = []
-    watcher = Sampler(lambda: looks.append(time.sleep(0.05)), interval=0.01, delay=0.0, name="test")
+    watcher = Sampler(lambda: looks.append(busy(0.05)), interval=0.01, delay=0.0, name="test")
     watcher.start()
     time.sleep(0.9)
     watcher.stop(1.0)
