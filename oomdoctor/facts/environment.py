@@ -6,32 +6,22 @@ from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.source import Source
+from ..readers.log.launch import launch_options, launch_program
 from .deriver import computed
 
 _ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
-_PROGRAMS = (
-    ("torchrun", "torchrun"),
-    ("torch.distributed", "torchrun"),
-    ("accelerate", "accelerate"),
-    ("deepspeed", "deepspeed"),
-    ("vllm", "vllm"),
-    ("sglang", "sglang"),
-    ("text-generation-launcher", "tgi"),
-    ("llama-", "llama.cpp"),
-    ("ollama", "ollama"),
-    ("python", "python"),
-)
-_CONTEXT_OPTIONS = (
-    "--max-model-len",
-    "--max_model_len",
-    "--context-length",
-    "--ctx-size",
-    "-c",
-    "--max-total-tokens",
-    "--session-len",
-    "--max_seq_len",
-)
-_OFFLOAD_WORDS = ("--cpu-offload", "cpu_offload", "--offload", "offload_folder", "enable_model_cpu_offload", "--fit")
+_CONTEXT_OPTIONS = {
+    "max-model-len",
+    "context-length",
+    "ctx-size",
+    "c",
+    "max-total-tokens",
+    "session-len",
+    "max-seq-len",
+}
+_OFFLOAD_OPTIONS = ("cpu-offload", "offload", "n-cpu-moe", "cpu-moe")
+_CHOOSES_CONTEXT = {"vllm", "sglang", "tgi", "llama.cpp"}
+"""Programs whose launch line is where a context is chosen: one that does not show it leaves it to the default."""
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -64,21 +54,21 @@ def _put_capacity(facts: FactSet) -> None:
 
 
 def _put_command(command: str, facts: FactSet) -> None:
-    """Flags pasted with typographic dashes are read as dashes."""
     source = Source(path="command line")
     facts.put("command.line", command, source)
-    words = command.replace("–", "--").replace("—", "--").split()
-    text = " ".join(words)
-    facts.put("command.program", next((name for word, name in _PROGRAMS if word in text), "other"), source)
-    for word in words:
+    program = launch_program(command)
+    facts.put("command.program", program, source)
+    for word in command.split():
         name, _, value = word.partition("=")
         if name in _ALLOCATOR_VARIABLES and value:
             facts.put("torch.allocator_settings", value, source)
+    for option, _ in launch_options(command):
+        name = option.replace("_", "-")
         if name in _CONTEXT_OPTIONS:
             facts.put("engine.context_set_by_user", True, source)
-        if name.startswith("--speculative"):
+        if name.startswith("speculative"):
             facts.put("engine.speculative", True, source)
-        if any(name.startswith(option) for option in _OFFLOAD_WORDS):
+        if name.startswith(_OFFLOAD_OPTIONS):
             facts.put("command.offload", True, source)
-    if facts.value("command.program") in ("vllm", "sglang", "tgi", "llama.cpp"):
+    if program in _CHOOSES_CONTEXT:
         facts.put("engine.context_set_by_user", False, source)

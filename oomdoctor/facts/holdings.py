@@ -8,6 +8,7 @@ from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .devices import readings_by_device
+from .snapshot_views import snapshot_holdings
 
 _CATEGORIES = (
     ("owner.weights_bytes", "weights and buffers"),
@@ -19,8 +20,9 @@ _CATEGORIES = (
 
 
 def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
-    """Largest first within a place: owners by category, the largest owner, processes on each card, Python objects."""
-    rows = [*_owners(facts), *_processes(evidence), *_objects(evidence)]
+    """Largest first within a place: owners by the snapshot (else by category), processes on the cards, Python objects."""
+    by_stack = [row for snapshot in evidence.snapshots for row in snapshot_holdings(snapshot)]
+    rows = [*(by_stack or _owners(facts)), *_processes(evidence), *_objects(evidence)]
     places = {row.where: None for row in rows}
     return tuple(
         row for place in places for row in sorted((r for r in rows if r.where == place), key=lambda r: -r.bytes)

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from ..model.diagnosis import Series
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
+from .snapshot_views import snapshot_series
 
 
 def all_series(evidence: Evidence) -> tuple[Series, ...]:
     """Every curve with at least two points, each saying how it was sampled."""
-    return tuple(series for run in evidence.runs for series in _of_run(run) if len(series.times_seconds) >= 2)
+    of_runs = [series for run in evidence.runs for series in _of_run(run)]
+    of_snapshots = [series for snapshot in evidence.snapshots for series in snapshot_series(snapshot)]
+    return tuple(series for series in (*of_runs, *of_snapshots) if len(series.times_seconds) >= 2)
 
 
 def _of_run(run: RunRecord) -> Iterable[Series]:

@@ -1,0 +1,145 @@
+"""activity.*: phases and operations from frames, and the order of an engine's lines."""
+
+from __future__ import annotations
+
+import pytest
+from given import event, facts_of, gib, oom, traceback
+
+from oomdoctor.model.events import EventKind
+
+TORCH = "/env/lib/python3.11/site-packages/torch/"
+
+
+@pytest.mark.parametrize(
+    ("frames", "operation", "phase"),
+    [
+        (
+            [
+                ("train.py", 29, "train", "optimizer.step()"),
+                (TORCH + "optim/adam.py", 77, "step", "state['exp_avg_sq'] = torch.zeros_like(p)"),
+            ],
+            "optimizer-state",
+            "optimizer-step",
+        ),
+        (
+            [
+                ("train.py", 9, "train", "loss.backward()"),
+                (TORCH + "autograd/__init__.py", 266, "backward", "run_backward("),
+            ],
+            "gradient",
+            "backward",
+        ),
+        (
+            [
+                ("train.py", 9, "train", "loss = F.cross_entropy(model(x), y)"),
+                ("net.py", 4, "forward", "return self.fc2(h)"),
+                (TORCH + "nn/modules/linear.py", 114, "forward", "return F.linear(input, self.weight)"),
+            ],
+            "activation",
+            "loss",
+        ),
+        (
+            [
+                ("train.py", 9, "train", "loss = F.cross_entropy(logits, y)"),
+                (TORCH + "nn/functional.py", 3029, "cross_entropy", "return torch._C._nn.cross_entropy_loss("),
+            ],
+            "logits",
+            "loss",
+        ),
+        ([("net.py", 12, "attention", "scores = q @ k.transpose(-1, -2)")], "attention-scores", None),
+        (
+            [
+                ("chat.py", 3, "main", "model.generate(x)"),
+                (
+                    "/env/site-packages/transformers/cache_utils.py",
+                    300,
+                    "update",
+                    "torch.cat([self.key_cache[i], k], dim=-2)",
+                ),
+            ],
+            "kv-append",
+            None,
+        ),
+        (
+            [
+                ("a.py", 1, "main", "model = Net().cuda()"),
+                (TORCH + "nn/modules/linear.py", 109, "__init__", "torch.empty((n, m))"),
+            ],
+            "weights",
+            "load",
+        ),
+        ([("a.py", 1, "main", "x = x.to('cuda')")], "copy-to-device", None),
+        (
+            [("a.py", 1, "evaluate", "out = model(x)"), ("net.py", 4, "forward", "return self.fc2(h)")],
+            "activation",
+            "evaluation",
+        ),
+        (
+            [("s.py", 1, "run", "self.visual(pixel_values)"), ("vit.py", 4, "forward", "return self.fc2(h)")],
+            "encoder",
+            "forward",
+        ),
+        ([("s.py", 1, "save", "torch.save(model.state_dict(), path)")], "checkpoint", "checkpoint"),
+        ([("a.py", 1, "main", "work()")], None, None),
+    ],
+)
+def test_frames_name_operation_and_phase(frames, operation: str | None, phase: str | None):
+    facts = facts_of(traceback(*frames), oom(requested_bytes=gib(1)))
+    assert facts.value("activity.operation") == operation
+    assert facts.value("activity.phase") == phase
+
+
+def test_the_users_frame_is_the_innermost_outside_packages():
+    facts = facts_of(
+        traceback(
+            ("train.py", 29, "train", "loss.backward()"), (TORCH + "_tensor.py", 522, "backward", "autograd.backward(")
+        )
+    )
+    assert facts.value("activity.frame") == "train.py:29 in train: loss.backward()"
+    assert facts.value("activity.exception") == "torch.OutOfMemoryError"
+
+
+def test_a_data_loader_s_sampler_is_not_the_engine_s():
+    facts = facts_of(traceback((TORCH + "utils/data/sampler.py", 1, "__iter__", "for i in self.sampler:")))
+    assert facts.value("activity.operation") is None
+
+
+def test_only_a_memory_error_during_a_memory_error_is_a_retry():
+    first, again = traceback(("a.py", 1, "main", "step()")), traceback(("a.py", 2, "main", "step()"), chained=True)
+    assert facts_of(first, oom(), again).value("activity.in_exception_handler") is True
+    other = traceback(("a.py", 2, "main", "x['y']"), error="KeyError", chained=True)
+    assert facts_of(first, oom(), other).value("activity.in_exception_handler") is None
+    assert facts_of(first, oom()).value("activity.in_exception_handler") is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "phase"),
+    [
+        ([event(EventKind.ENGINE_START, engine="vllm")], "load"),
+        ([event(EventKind.ENGINE_WEIGHTS, weights_bytes=gib(14))], "profile"),
+        ([event(EventKind.ENGINE_KV_AVAILABLE, kv_bytes=gib(2))], "kv-allocation"),
+        ([event(EventKind.ENGINE_PHASE, phase="graph-capture", edge="begin")], "graph-capture"),
+        ([event(EventKind.ENGINE_PHASE, phase="graph-capture", edge="end")], "warm-up"),
+        ([event(EventKind.ENGINE_LOAD, running=8)], "serving"),
+    ],
+)
+def test_the_last_engine_line_before_the_failure_names_the_phase(lines, phase: str):
+    assert facts_of(*lines, oom(requested_bytes=gib(1))).value("activity.phase") == phase
+
+
+def test_lines_after_the_failure_do_not_count():
+    assert (
+        facts_of(oom(requested_bytes=gib(1)), event(EventKind.ENGINE_LOAD, running=8)).value("activity.phase") is None
+    )
+
+
+def test_the_stack_is_believed_before_the_order_of_lines():
+    encoder = traceback(("m.py", 1, "forward", "self.visual(pixels)"))
+    facts = facts_of(event(EventKind.ENGINE_PHASE, phase="graph-capture", edge="end"), encoder, oom())
+    assert (facts.value("activity.operation"), facts.value("activity.phase")) == ("encoder", "forward")
+
+
+def test_autograd_is_known_only_where_the_frames_say_so():
+    assert facts_of(traceback(("a.py", 1, "f", "model(x)"))).value("activity.autograd_on") is None
+    assert facts_of(traceback(("a.py", 1, "f", "loss.backward()"))).value("activity.autograd_on") is True
+    assert facts_of(traceback(("t.py", 1, "f", "with torch.no_grad():"))).value("activity.autograd_on") is False

@@ -1,0 +1,129 @@
+"""Budgets add up exactly, whatever the figures; incidents and curves."""
+
+from __future__ import annotations
+
+from given import event, facts_of, gib, mib, oom, rising, run
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oomdoctor.facts import derive_facts
+from oomdoctor.facts.budget import budgets, close
+from oomdoctor.facts.holdings import holdings
+from oomdoctor.facts.incidents import find_incidents
+from oomdoctor.facts.series import all_series
+from oomdoctor.model.diagnosis import Budget
+from oomdoctor.model.events import EventKind
+from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, HostLimits, LargeObject
+from oomdoctor.model.source import Source
+
+size = st.none() | st.integers(-(1 << 40), 1 << 42)
+
+
+def closes(budget: Budget) -> bool:
+    parts = sum(part.bytes for part in budget.parts)
+    return parts + budget.unattributed_bytes == budget.total_bytes and budget.unattributed_bytes >= 0
+
+
+@given(total=st.integers(0, 1 << 42), sizes=st.lists(size, max_size=8))
+def test_any_parts_close(total: int, sizes: list[int | None]):
+    budget = close("cuda:0", total, [(f"part {i}", value, "assumed") for i, value in enumerate(sizes)])
+    assert closes(budget)
+    assert all(part.bytes > 0 for part in budget.parts)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            f"{name}_bytes": st.integers(0, 1 << 42)
+            for name in (
+                "requested",
+                "total",
+                "free",
+                "allocated",
+                "reserved",
+                "active",
+                "reserved_unallocated",
+                "private_pool",
+                "process_used",
+            )
+        },
+    )
+)
+def test_any_message_closes(fields: dict[str, int]):
+    events = (oom(**fields),)
+    for budget in budgets(Evidence(events=events), facts_of(*events)):
+        assert closes(budget)
+
+
+def test_a_device_s_parts():
+    facts = facts_of(
+        oom(
+            requested_bytes=gib(1),
+            total_bytes=gib(24),
+            free_bytes=mib(500),
+            process_used_bytes=gib(4),
+            other_processes=((9, gib(19)),),
+            allocated_bytes=gib(2.5),
+            reserved_unallocated_bytes=gib(1),
+        )
+    )
+    (budget,) = budgets(Evidence(), facts)
+    assert {part.name: part.bytes for part in budget.parts} == {
+        "free": mib(500),
+        "live tensors of this process": gib(2.5),
+        "idle in blocks of the allocator": gib(1),
+        "this process outside the allocator": gib(0.5),
+        "other processes": gib(19),
+    }
+    assert budget.unattributed_bytes == gib(24) - mib(500) - gib(23)
+    assert budget.request_bytes == gib(1)
+
+
+def test_the_process_limit_names_the_largest_holder():
+    held = LargeObject("list", "local 'kept' in main()", "leak.py", 9, "main", 1, mib(1300), 150)
+    error = ExceptionRecord(Source(path="incident"), 1010.0, 7, "MemoryError", "", (), True, large_objects=(held,))
+    samples = rising(mib(20), mib(75), 20, available_bytes=gib(20), total_bytes=gib(32))
+    record = run(samples, exceptions=(error,), limits=HostLimits(address_space_limit_bytes=mib(1500)))
+    evidence = Evidence(runs=(record,))
+    facts = derive_facts(evidence)
+    by_place = {budget.where: budget for budget in budgets(evidence, facts)}
+    limit = by_place["process limit"]
+    assert [(part.name, part.bytes) for part in limit.parts] == [
+        ("list local 'kept' in main(), leak.py:9", mib(1300)),
+        ("other mappings of the process", mib(145)),
+        ("below the limit at the last sample", mib(55)),
+    ]
+    assert all(closes(budget) for budget in by_place.values())
+    assert holdings(evidence, facts)[0].bytes == mib(1300)
+    curve = next(series for series in all_series(evidence) if series.where == "process limit")
+    assert curve.limit_bytes == mib(1500)
+    assert curve.how_sampled == "every 0.50 s by the sampler"
+
+
+def test_what_is_unknown_makes_no_budget():
+    evidence = Evidence(events=(event(EventKind.DEVICE_OOM, generation="bare"),), runs=(run(),))
+    assert budgets(evidence, derive_facts(evidence)) == ()
+    assert all_series(evidence) == ()
+
+
+def test_incidents_are_latest_first_and_told_once():
+    record = DeviceOomRecord(
+        Source(path="incident", record="device-oom"), 1090.0, 7, 0, gib(2) + 4096, gib(24), 0, None
+    )
+    evidence = Evidence(
+        events=(oom(requested_bytes=gib(2)), event(EventKind.SHM_EXHAUSTED)),
+        runs=(run(device_ooms=(record,), exit_status=None, signal=9),),
+    )
+    found = find_incidents(evidence)
+    assert [incident.cause for incident in found] == [
+        "ended by signal 9",
+        "CUDA out of memory in process 7",
+        "shared memory ran out",
+    ]
+    assert found[1].requested_bytes == gib(2) + 4096
+
+
+def test_an_input_without_a_failure_has_no_incident():
+    assert find_incidents(Evidence(events=(event(EventKind.ENGINE_LOAD, kv_usage=0.5),))) == ()

@@ -1,0 +1,85 @@
+"""engine.*: figures of serving engines."""
+
+from __future__ import annotations
+
+from given import event, facts_of, gib, mib
+
+from oomdoctor.model.events import EventKind
+
+
+def test_a_profile_gives_the_whole_identity():
+    facts = facts_of(
+        event(
+            EventKind.ENGINE_PROFILE,
+            engine="vllm",
+            total_bytes=gib(24),
+            utilization=0.9,
+            weights_bytes=gib(15),
+            activation_peak_bytes=gib(3),
+            non_torch_bytes=mib(350),
+            kv_bytes=gib(2.9),
+        )
+    )
+    assert facts.value("engine.name") == "vllm"
+    assert facts.value("engine.budget_bytes") == round(gib(24) * 0.9)
+    assert facts.value("engine.kv_available_bytes") == gib(2.9)
+
+
+def test_the_last_start_counts():
+    first = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=gib(4))
+    second = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=-gib(2))
+    assert facts_of(first, second).value("engine.kv_available_bytes") == -gib(2)
+
+
+def test_buffers_of_several_devices_are_one_sum():
+    parts = [
+        event(EventKind.ENGINE_WEIGHTS, engine="llama.cpp", buffer=name, weights_bytes=gib(size))
+        for name, size in (("CUDA0", 9), ("CUDA0", 10), ("CUDA1", 8))
+    ]
+    assert facts_of(*parts).value("engine.weights_bytes") == gib(18)
+
+
+def test_bytes_a_token_come_from_needed_bytes_and_tokens():
+    facts = facts_of(
+        event(EventKind.ENGINE_KV_TOO_SMALL, needed_tokens=131072, needed_bytes=gib(16), available_bytes=mib(727))
+    )
+    assert facts.value("engine.kv_bytes_per_token") == gib(16) // 131072
+    assert facts.value("engine.kv_pool_too_small") is True
+    assert facts.value("engine.kv_pool_tokens") is None
+
+
+def test_a_tiny_prefill_that_fails_is_about_the_pool():
+    facts = facts_of(event(EventKind.ENGINE_WARMUP_FAILED, engine="tgi", what="prefill", tokens=2, total_tokens=16000))
+    assert facts.value("engine.kv_pool_too_small") is True
+    assert facts.value("engine.kv_needed_tokens") == 16000
+    usual = facts_of(
+        event(EventKind.ENGINE_WARMUP_FAILED, engine="tgi", what="prefill", tokens=4096, total_tokens=16000)
+    )
+    assert usual.value("engine.kv_pool_too_small") is None
+
+
+def test_a_runner_of_ollama_prints_llama_cpp_s_lines():
+    facts = facts_of(
+        event(EventKind.ENGINE_WEIGHTS, engine="ollama", layers_offloaded=13),
+        event(EventKind.ENGINE_BUFFER_FAILED, 1, engine="llama.cpp", requested_bytes=gib(40), purpose="unknown"),
+    )
+    assert facts.value("engine.name") == "ollama"
+    assert facts.value("engine.layers_planned") == 13
+    assert facts.value("oom.requested_bytes", "cuda:1") == gib(40)
+
+
+def test_a_buffer_that_was_retried_did_not_fail():
+    facts = facts_of(event(EventKind.ENGINE_BUFFER_FAILED, 0, requested_bytes=gib(4), purpose="compute", fatal=False))
+    assert facts.value("engine.buffer_purpose") is None
+    assert facts.value("oom.failed", "cuda:0") is None
+
+
+def test_the_highest_use_of_the_pool_is_kept():
+    loads = [event(EventKind.ENGINE_LOAD, kv_usage=usage) for usage in (0.4, 0.95, 0.2)]
+    assert facts_of(*loads).value("engine.kv_usage") == 0.95
+
+
+def test_the_command_shows_who_chose_the_context():
+    assert facts_of(command="llama-server -m x.gguf –c 4096").value("engine.context_set_by_user") is True
+    assert facts_of(command="vllm serve MODEL").value("engine.context_set_by_user") is False
+    assert facts_of(command="python app.py").value("engine.context_set_by_user") is None
