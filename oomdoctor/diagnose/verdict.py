@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
 from ..model.facts import FactSet, Scope
-from ..model.units import format_bytes
+from ..model.units import format_bytes, format_seconds
 
 FINGERPRINT_VERSION = 1
 """Raised when the parts of the fingerprint change, so that trackers do not mix the two."""
@@ -61,6 +61,8 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
         ending = _ending(facts)
         return f"The input shows no allocation that failed{ending}."
     incident = incidents[0]
+    if incident.where == "host":
+        return _on_the_host(incident, facts)
     sentence = f"{incident.cause} on {incident.where}" if incident.where else incident.cause
     numbers = []
     if incident.requested_bytes is not None:
@@ -72,6 +74,38 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if total is not None:
         numbers.append(f"{format_bytes(total)} in all")
     return f"{sentence}: {', '.join(numbers)}." if numbers else f"{sentence}."
+
+
+def _on_the_host(incident: Incident, facts: FactSet) -> str:
+    """`MemoryError in process 7: host memory grew steadily by 504.00 MiB in 3 s until its own limit … stopped it.`"""
+    asked = "" if incident.requested_bytes is None else f", {format_bytes(incident.requested_bytes)} asked for"
+    growth, seconds = _number("host.growth_bytes", facts), _number("host.watched_seconds", facts)
+    grew = ""
+    if facts.value("host.growth_steady") is True and growth is not None:
+        over = "" if seconds is None else f" in {format_seconds(seconds)}"
+        grew = f"host memory grew steadily by {format_bytes(growth)}{over}"
+    bound = _bound_that_was_hit(facts)
+    if grew and bound:
+        return f"{incident.cause}{asked}: {grew} until {bound} stopped it."
+    if grew or bound:
+        return f"{incident.cause}{asked}: {grew or f'{bound} stopped it'}."
+    total = _number("host.total_bytes", facts)
+    return f"{incident.cause}{asked}{'' if total is None else f'; the machine has {format_bytes(total)}'}."
+
+
+def _bound_that_was_hit(facts: FactSet) -> str:
+    """The limit that ended it, in words; empty when none is known to have."""
+    process, cgroup = _number("host.process_limit_bytes", facts), _number("host.cgroup_limit_bytes", facts)
+    if facts.value("host.process_limit_reached") is True and process is not None:
+        return f"the process's own limit of {format_bytes(process)}"
+    if (_number("host.cgroup_oom_kills", facts) or 0) > 0 and cgroup is not None:
+        return f"the cgroup's limit of {format_bytes(cgroup)}"
+    return ""
+
+
+def _number(name: str, facts: FactSet) -> int | float | None:
+    value = facts.value(name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _free_at(where: str, facts: FactSet) -> int | None:

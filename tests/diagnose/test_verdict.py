@@ -1,0 +1,105 @@
+"""GIVEN findings, incidents and facts WHEN the outcome is put into words THEN it says no more than is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from oomdoctor.diagnose.verdict import decide, fingerprint, summarise
+from oomdoctor.facts.registry import REGISTRY
+from oomdoctor.model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
+from oomdoctor.model.facts import FactSet, Scope
+from oomdoctor.model.source import Source
+
+GIB = 1 << 30
+READ = (InputRecord("crash.log", "log", "read"),)
+REFUSED = (InputRecord("crash.log", "log", "refused", "no such file"),)
+DEVICE = Incident(None, "cuda:0", "CUDA out of memory", "crash.log:3", 2 * GIB)
+HOST = Incident(None, "host", "MemoryError in process 7", "probe/7.records:3")
+FINDING = Finding(
+    "FRG001", "fragmentation", "fragmentation", "No block is large enough", Confidence.LIKELY, {"device": "cuda:0"}, "…"
+)
+
+
+def known(**values: Any) -> FactSet:
+    facts = FactSet(REGISTRY)
+    for name, value in values.items():
+        dotted = name.replace("__", ".")
+        member = "cuda:0" if REGISTRY[dotted].scope is Scope.DEVICE else None
+        facts.put(dotted, value, Source("crash.log"), member)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("findings", "incidents", "facts", "inputs", "expected"),
+    [
+        ([], [], {}, REFUSED, Verdict.UNDETERMINED),
+        ([], [], {}, READ, Verdict.NO_FAILURE),
+        ([], [], {"exit__status": 1}, READ, Verdict.UNDETERMINED),
+        ([], [], {"exit__status": 0}, READ, Verdict.NO_FAILURE),
+        ([], [DEVICE], {}, READ, Verdict.OUT_OF_MEMORY),
+        ([FINDING], [DEVICE], {}, READ, Verdict.OUT_OF_MEMORY),
+        ([replace(FINDING, family="not-oom")], [DEVICE], {}, READ, Verdict.NOT_OUT_OF_MEMORY),
+        ([replace(FINDING, degraded=True)], [], {}, READ, Verdict.DEGRADED),
+        (
+            [replace(FINDING, family="not-oom", confidence=Confidence.POSSIBLE)],
+            [DEVICE],
+            {},
+            READ,
+            Verdict.OUT_OF_MEMORY,
+        ),
+        ([replace(FINDING, confidence=Confidence.POSSIBLE)], [], {}, READ, Verdict.UNDETERMINED),
+    ],
+)
+def test_the_verdict(findings: Any, incidents: Any, facts: Any, inputs: Any, expected: Verdict) -> None:
+    assert decide(findings, incidents, known(**facts), inputs) is expected
+
+
+def test_a_device_in_numbers() -> None:
+    budgets = (Budget("cuda:0", 24 * GIB, (), 24 * GIB, 2 * GIB),)
+    facts = known(oom__free_bytes=GIB)
+    assert summarise(Verdict.OUT_OF_MEMORY, [FINDING], [DEVICE], budgets, facts) == (
+        "CUDA out of memory on cuda:0: 2.00 GiB asked for, 1.00 GiB free, 24.00 GiB in all. "
+        "The likely cause: no block is large enough (FRG001)."
+    )
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    bare = replace(DEVICE, requested_bytes=None)
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [bare], (), known()) == (
+        "CUDA out of memory on cuda:0. "
+        "No rule of the playbook matches, so the cause is unknown; see what evidence is missing."
+    )
+
+
+def test_host_memory_that_grew_until_the_limit_of_the_process() -> None:
+    facts = known(
+        host__growth_steady=True,
+        host__growth_bytes=GIB // 2,
+        host__watched_seconds=3.0,
+        host__process_limit_reached=True,
+        host__process_limit_bytes=GIB,
+    )
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [HOST], (), facts).startswith(
+        "MemoryError in process 7: host memory grew steadily by 512.00 MiB in 3.00 s "
+        "until the process's own limit of 1.00 GiB stopped it."
+    )
+
+
+def test_a_limit_that_killed_nothing_is_not_blamed() -> None:
+    facts = known(host__cgroup_limit_bytes=GIB, host__cgroup_oom_kills=0, host__total_bytes=4 * GIB)
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [HOST], (), facts).startswith(
+        "MemoryError in process 7; the machine has 4.00 GiB."
+    )
+
+
+def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> None:
+    one = fingerprint([FINDING], [DEVICE], known(activity__frame="/home/a/train.py:12 in step"))
+    same = fingerprint([FINDING], [], known(activity__frame="/srv/b/train.py:99 in step"))
+    other_place = fingerprint([FINDING], [DEVICE], known(activity__frame="/home/a/train.py:12 in evaluate"))
+    other_cause = fingerprint([replace(FINDING, cause="logits")], [DEVICE], known(activity__frame="train.py:1 in step"))
+    assert one == same
+    assert len({one, other_place, other_cause}) == 3
+    assert one.startswith("1:")
