@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from ...model.devices import DeviceReading
@@ -16,7 +16,7 @@ from .. import nvidia_smi
 from ..text import Utf8Chunks, clean, decode
 from .family import Family, Line, Pattern
 from .ledger import EventLedger, ExcerptShelf
-from .prefixes import Stripped, strip
+from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
 from .scan import LiteralScanner
 
@@ -154,14 +154,27 @@ class _Reader:
         stripped = strip(text)
         if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
             self.read_table(span, stripped.text)
-        line: Line | None = None
-        there = (anchor for anchor in anchors if anchor in stripped.text)
-        for _, pattern in sorted((one for anchor in there for one in self.patterns.get(anchor, ())), key=_number):
-            if (match := pattern.regex.search(stripped.text)) is None:
-                continue
-            line = line or self.line(span, stripped)
-            for event in _events(pattern.build(match, line)):
-                self.record(event, span, text)
+        for line in self.lines(span, stripped):
+            there = (anchor for anchor in anchors if anchor in line.text)
+            for _, pattern in sorted((one for anchor in there for one in self.patterns.get(anchor, ())), key=_number):
+                if (match := pattern.regex.search(line.text)) is None:
+                    continue
+                for event in _events(pattern.build(match, line)):
+                    self.record(event, span, text)
+
+    def lines(self, span: _Span, stripped: Stripped) -> Iterator[Line]:
+        """The line; or the lines of the text that a JSON record holds, each with the others as its neighbours."""
+        texts = unfold(stripped.text)
+        if len(texts) == 1:
+            yield self.line(span, stripped)
+            return
+        for place, text in enumerate(texts):
+            yield replace(
+                self.line(span, stripped),
+                text=text,
+                following=lambda count, place=place: texts[place + 1 : place + 1 + count],  # type: ignore[misc]
+                preceding=lambda count, place=place: texts[max(0, place - count) : place],  # type: ignore[misc]
+            )
 
     def line(self, span: _Span, stripped: Stripped) -> Line:
         return Line(

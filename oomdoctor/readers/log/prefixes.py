@@ -152,6 +152,15 @@ def strip(text: str) -> Stripped:
     return line
 
 
+def unfold(text: str) -> list[str]:
+    r"""The lines of the text in a JSON record (`{"message": "first\n  second"}`); any other line by itself."""
+    if not text.startswith("{") or "\\n" not in text:
+        return [text]
+    *lines, last = re.split(r"(?<!\\)\\n", text)
+    lines.append(re.split(r'(?<!\\)"', last, maxsplit=1)[0])
+    return [line.replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") for line in lines]
+
+
 def strip_log_header(text: str) -> str:
     """`text` without the level, time and file:line that loggers of serving engines put before every line."""
     match = _LOG_HEADER.match(text)

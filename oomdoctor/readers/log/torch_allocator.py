@@ -23,8 +23,9 @@ _BACKENDS = {
     "MPS backend": "mps",
 }
 _BACKEND = re.compile(r"\b(CUDA|HIP|XPU|NPU|CNRT|MLU|MPS backend) out of memory")
-_CLASS = r"(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60})?(?:Error|Exception)"
+_CLASS = r"(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception)"
 _EXCEPTION = re.compile(rf"(?<![\w.])({_CLASS}): ?$")
+_WARNING_PLACE = re.compile(r"^\S{1,300}:\d{1,7}: \w{1,40}Warning: ")
 _EXCEPTION_FIRST = re.compile(rf"{_CLASS}: ")
 
 _REQUEST = re.compile(rf"Tried to allocate ({SIZE})")
@@ -146,6 +147,7 @@ def _who(before: str) -> dict[str, FieldValue]:
     inner = _EXCEPTION_FIRST.match(sentence)
     if inner:
         sentence = sentence[inner.end() :]
+    sentence = _WARNING_PLACE.sub("", sentence)
     is_sentence = " " in sentence and any(char.isalpha() for char in sentence)
     return {
         "backend": _BACKENDS[backend[1]] if backend else None,
@@ -265,9 +267,10 @@ FAMILY = Family(
             _class_alone,
         ),
         Pattern(
-            "allocation failed with OOM",
+            "failed with OOM on device",
             re.compile(
-                r"allocation failed with OOM on device (\d{1,4}) while trying to allocate (\d{1,20}) bytes"
+                r"(?:allocation|mapping) failed with OOM on device (\d{1,4}) while trying to"
+                r" (?:allocate|map) (\d{1,20}) bytes"
                 r"(?: \(free: (\d{1,20}), total: (\d{1,20})\))?"
             ),
             _try_warning,

@@ -28,7 +28,8 @@ _CELL = re.compile(
     r"^\s*(?P<file><ipython-input-[^>]{1,60}>|[~/.\w][^\n]{0,400}?\.py|Cell In ?\[\d{1,5}\]),? "
     rf"(?:in (?P<function>{_FUNCTION})|line (?P<line>\d{{1,7}})(?:, in (?P<function_after>{_FUNCTION}))?)\s*$"
 )
-_ARROW = re.compile(r"^\s*-{2,6}> {0,3}(?P<line>\d{1,7}) ?(?P<code>.{0,300})$")
+_RICH = re.compile(r"^\s*(?P<file>[~/.\w][^\s:]{0,400}\.py):(?P<line>\d{1,7}) in (?P<function>[\w<>.]{1,120})\s*$")
+_ARROW = re.compile(r"^\s*(?:-{2,6}>|❱) {0,6}(?P<line>\d{1,7}) ?(?P<code>.{0,300})$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Za-z_]\w{0,80})(?:: ?(?P<message>.{0,4000}))?\s*$")
 _NAMED_ERROR = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}(?:_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Resources|Exhausted)|Exception))"
@@ -107,6 +108,8 @@ def _frame(text: str) -> Frame | None:
     if found := _CELL.match(text):
         function = found["function"] or found["function_after"] or ""
         return found["file"], int(found["line"]) if found["line"] else None, function.partition("(")[0], ""
+    if found := _RICH.match(text):
+        return found["file"], int(found["line"]), found["function"], ""
     return None
 
 

@@ -222,6 +222,16 @@ EACH: list[tuple[str, int | None, dict[str, Any]]] = [
             "generation": "sentences",
         },
     ),
+    (
+        "/a/b.py:10: UserWarning: Failed to clone() tensor with name w. Error: CUDA out of memory. Tried to allocate 2.00 MiB",
+        None,
+        {
+            "backend": "cuda",
+            "requested_bytes": 2 * MIB,
+            "generation": "bare",
+            "wrapped_by": "Failed to clone() tensor with name w. Error",
+        },
+    ),
     ("torch.OutOfMemoryError", None, {"exception_type": "torch.OutOfMemoryError", "generation": "bare"}),
     (
         "- **Exception Type:** torch.OutOfMemoryError",
@@ -283,6 +293,13 @@ def test_cuda_malloc_async() -> None:
         "allowed_bytes": 20 * GIB,
         "generation": "sentences",
     }
+
+
+def test_a_failed_mapping_is_a_try_as_well() -> None:
+    (event,) = said(
+        "[W1129 15:39:56.7 CUDACachingAllocator.cpp:528] expandable_segments: memory mapping failed with OOM on device 1 while trying to map 20971520 bytes (free: 10485760, total: 4096)."
+    )
+    assert (event.kind, event.device, event.fields["requested_bytes"]) == (K.DEVICE_OOM_TRY, 1, 20971520)
 
 
 def test_a_failed_try_is_not_a_failure() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -120,6 +121,28 @@ def test_a_newer_notebook() -> None:
         "OutOfMemoryError: CUDA out of memory.\n"
     )
     assert event.fields["frames"] == (("Cell In[3]", 7, "", "f(a)"), ("~/lib/x.py", 12, "f", "g(a)"))
+
+
+def test_a_box_drawn_by_rich() -> None:
+    (event,) = said(
+        "╭────────── Traceback (most recent call last) ──────────╮\n"
+        "│ /srv/train.py:12 in forward                           │\n"
+        "│                                                       │\n"
+        "│    10 def forward(a):                                 │\n"
+        "│ ❱  12     return a @ a                                │\n"
+        "╰───────────────────────────────────────────────────────╯\n"
+        "OutOfMemoryError: CUDA out of memory.\n"
+    )
+    assert event.fields["frames"] == (("/srv/train.py", 12, "forward", "return a @ a"),)
+    assert event.fields["exception_type"] == "OutOfMemoryError"
+
+
+def test_a_json_record_that_holds_a_traceback() -> None:
+    record = f"Traceback (most recent call last):\n{FRAMES}ValueError: bad"
+    (event,) = said(json.dumps({"level": "ERROR", "message": record, "n": 1}) + "\n")
+    assert event.source.line == 1
+    assert event.fields["frames"] == TWO
+    assert (event.fields["exception_type"], event.fields["message"]) == ("ValueError", "bad")
 
 
 def test_endless_recursion_is_bounded() -> None:
