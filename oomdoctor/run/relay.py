@@ -90,12 +90,13 @@ class Relay:
         answer = b""
         with contextlib.suppress(OSError):
             os.write(self._questions, question)
-            while not answer.endswith(_DONE) and select.select([self._answers], [], [], patience)[0]:
-                data = os.read(self._answers, 4096)
-                if not data:
-                    break
+            while select.select([self._answers], [], [], patience)[0] and (data := os.read(self._answers, 4096)):
                 answer += data
-        return answer[:-1]
+                # an answer that came too late for an earlier question may stand before this one's
+                for line in answer.split(_DONE)[:-1]:
+                    if line.startswith(question):
+                        return line[1:]
+        return b""
 
 
 class _Route:
@@ -245,7 +246,7 @@ class _Loop:
         if _CLEAR in words:
             while signal.sigtimedwait(self._blocked, 0) is not None:
                 pass
-            self._answer(b"")
+            self._answer(_CLEAR)
         if _ENDED in words:
             self._drain_until = time.monotonic() + _DRAIN_SECONDS
 
@@ -266,7 +267,7 @@ class _Loop:
                 route.capture = None
         if self._drain_until is not None:
             self._drain_until = None
-            self._answer(json.dumps(failures).encode())
+            self._answer(_ENDED + json.dumps(failures).encode())
             self._hang_up()
 
     def _answer(self, words: bytes) -> None:

@@ -145,15 +145,17 @@ def _open_bundle(
 ) -> BundleWriter | None:
     name = _plain(options.name or _name_of(command))
     wanted = options.output or Path("reports") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
-    elsewhere = (
-        Path(os.environ.get("TMPDIR", "/tmp")) / f"oomdoctor-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{name}"
-    )
-    for directory in (wanted, elsewhere):
-        try:
-            # absolute, for the command may change its directory, and so may its children
-            return BundleWriter(_free(Path(os.path.abspath(directory))))
-        except BundleError as error:
-            unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
+    try:
+        # absolute, for the command may change its directory, and so may its children
+        return BundleWriter(_free(Path(os.path.abspath(wanted))))
+    except BundleError as error:
+        unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
+    import tempfile  # rarely needed, and the command waits
+
+    try:
+        return BundleWriter(Path(tempfile.mkdtemp(prefix=f"oomdoctor-{name}-")))
+    except (OSError, BundleError) as error:
+        unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
     return None
 
 

@@ -1,0 +1,66 @@
+"""When a report is made, and that making it never changes how the run ends."""
+
+import subprocess
+
+import pytest
+from harness import PYTHON
+
+REPORTS = {"report.html", "report.json", "report.md"}
+
+
+def run(folder, script, *options, prelude=""):
+    main = f"{prelude}\nfrom oomdoctor.cli.main import main; main()"
+    command = [PYTHON, "-c", main, "run", "--output", str(folder), *options, "--", PYTHON, "-c", script]
+    return subprocess.run(command, capture_output=True, timeout=60)
+
+
+def made(folder):
+    return {file.name for file in folder.iterdir()} & REPORTS
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "reported"),
+    [
+        ("pass", (), False),
+        ("pass", ("--report", "always"), True),
+        ("raise SystemExit(1)", (), True),
+        ("raise MemoryError", ("--report", "never"), False),
+        ("print('RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB')", (), True),
+        ("import os; os.kill(os.getpid(), 9)", (), True),
+    ],
+)
+def test_when_a_report_is_made(tmp_path, script, options, reported):
+    done = run(tmp_path / "i", script, *options)
+    assert made(tmp_path / "i") == (REPORTS if reported else set())
+    assert str(tmp_path / "i").encode() in done.stderr
+
+
+@pytest.mark.parametrize(
+    "break_",
+    [
+        "import oomdoctor.report as r; r.render = lambda *a: 1 // 0",
+        "import sys; sys.modules['oomdoctor.diagnose'] = None",
+    ],
+)
+def test_a_report_that_fails_leaves_the_evidence_and_the_end(tmp_path, break_):
+    done = run(tmp_path / "i", "raise SystemExit(9)", prelude=break_)
+    assert done.returncode == 9
+    assert made(tmp_path / "i") == set()
+    assert f"oomdoctor analyze {tmp_path / 'i'}".encode() in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [("--interval", "0"), ("--keep-output", "much"), ("--report", "maybe"), ("--wrong",)]
+)
+def test_wrong_options_are_wrong_usage_and_run_nothing(tmp_path, options):
+    done = run(tmp_path / "i", f"open({str(tmp_path / 'ran')!r}, 'w')", *options)
+    assert done.returncode == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_command_that_cannot_be_recorded_anywhere_runs_all_the_same():
+    prelude = "import tempfile; tempfile.tempdir = '/proc/nowhere'"
+    done = run("/proc/oomdoctor-incident", "print('works'); raise SystemExit(6)", prelude=prelude)
+    assert (done.returncode, done.stdout) == (6, b"works\n")
+    assert b"the command ran without being recorded" in done.stderr
