@@ -8,6 +8,7 @@ from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
 from .frames import (
+    autograd_of,
     describe,
     frames_of,
     gathers_full_state,
@@ -28,7 +29,6 @@ _MEMORY_WORDS = (
     "oom",
     "nvml",
 )
-_AUTOGRAD_OFF = ("no_grad", "inference_mode", "eval_mode")
 
 _PHASE_AFTER: dict[EventKind, str] = {
     EventKind.ENGINE_START: "load",
@@ -108,11 +108,7 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.data_parallel", True, source)
     if is_training(frames):
         facts.put("activity.during_training", True, source)
-    text = " ".join(f"{frame.function} {frame.code}" for frame in frames)
-    if any(word in text for word in _AUTOGRAD_OFF):
-        facts.put("activity.autograd_on", False, source)
-    elif ".backward(" in text:
-        facts.put("activity.autograd_on", True, source)
+    facts.put("activity.autograd_on", autograd_of(frames), source)
     frame = users_frame(frames)
     if frame is not None:
         facts.put("activity.frame", describe(frame), source)

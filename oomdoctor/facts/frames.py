@@ -157,6 +157,8 @@ _OPERATIONS = (
         r"weight_loader",
         r"caching_allocator_warmup",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
+        r"/nn/modules/module\.py\|(?:_apply|convert)\|",
+        r"(?:UNET|Checkpoint|Diffusion|Model)\w*Loader",
         r"Parameter\(\s*torch\.(?:empty|zeros|randn)",
         r"init_empty",
         r"load_checkpoint",
@@ -219,6 +221,7 @@ _PHASES = (
         r"create_weights",
         r"\|initialize_model\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
+        r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"caching_allocator_warmup",
     ),
     _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
@@ -238,6 +241,9 @@ _TRAINING = re.compile(
     re.IGNORECASE,
 )
 
+
+_EVALUATES_WITHOUT = re.compile(r"transformers/trainer|lightning/")
+_EVALUATIONS = {"evaluate", "evaluation_loop", "prediction_step", "validation_step", "predict", "_run_evaluate", "run"}
 
 _GATHERS = re.compile(
     r"_full_(?:pre|post)_state_dict_hook|_unshard_(?:params|pre)|_common_unshard|full_state_dict"
@@ -290,6 +296,21 @@ def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
 def in_data_parallel(frames: Iterable[StackFrame]) -> bool:
     """Whether the frames pass through DataParallel (one process, results gathered on the first device)."""
     return any("parallel/data_parallel" in frame.file or "parallel/scatter_gather" in frame.file for frame in frames)
+
+
+def autograd_of(frames: Iterable[StackFrame]) -> bool | None:
+    """Whether gradients were recorded, where the frames show it.
+
+    `decorate_context` is how torch wraps a function in no_grad or inference_mode; trainers evaluate without gradients.
+    """
+    known = list(frames)
+    for frame in known:
+        text = f"{frame.function} {frame.code}"
+        if frame.function == "decorate_context" or any(word in text for word in ("no_grad", "inference_mode")):
+            return False
+        if _EVALUATES_WITHOUT.search(frame.file) and frame.function in _EVALUATIONS:
+            return False
+    return True if any(".backward(" in frame.code for frame in known) else None
 
 
 def is_training(frames: Iterable[StackFrame]) -> bool:

@@ -20,7 +20,7 @@ _CATEGORIES = (
 
 
 def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
-    """Largest first within a place: owners by the snapshot (else by category), processes on the cards, Python objects."""
+    """Largest first within a place: owners by the snapshot (else by category), processes, Python objects."""
     by_stack = [row for snapshot in evidence.snapshots for row in snapshot_holdings(snapshot)]
     rows = [*(by_stack or _owners(facts)), *_processes(evidence), *_objects(evidence)]
     places = {row.where: None for row in rows}

@@ -8,6 +8,7 @@ from ..model.facts import FactSet
 from ..model.run import AllocatorState
 from ..model.source import Source
 from .deriver import computed, member_for
+from .steadiness import steady_rise
 
 _PRINTED = ("peak_allocated_bytes", "non_releasable_bytes")
 
@@ -26,11 +27,29 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         active, allocated = event.size("active_bytes"), event.size("allocated_bytes")
         if active is not None and allocated is not None:
             facts.put("allocator.pending_free_bytes", max(0, active - allocated), event.source, member)
+    _put_printed_growth(evidence, facts)
     for member in _failed_members(facts):
         held, live = facts.value("oom.active_bytes", member), facts.value("oom.allocated_bytes", member)
         if isinstance(held, int) and isinstance(live, int):
             source = computed("oom.active_bytes", "oom.allocated_bytes")
             facts.put("allocator.pending_free_bytes", max(0, held - live), source, member)
+
+
+def _put_printed_growth(evidence: Evidence, facts: FactSet) -> None:
+    """Allocated bytes as the program printed them again and again: the points are the prints, in order."""
+    printed: dict[str, list[tuple[float, int]]] = {}
+    sources: dict[str, Source] = {}
+    for event in evidence.of_kind(EventKind.DEVICE_STATE):
+        allocated = event.size("allocated_bytes")
+        if allocated is not None:
+            member = member_for(evidence, event.device)
+            printed.setdefault(member, []).append((float(len(printed.get(member, ()))), allocated))
+            sources[member] = event.source
+    for member, points in printed.items():
+        rise = steady_rise(points)
+        if rise is not None:
+            facts.put("growth.steady", rise.steady, sources[member], member)
+            facts.put("growth.bytes", rise.gained_bytes if rise.steady else None, sources[member], member)
 
 
 def _put_states(states: list[AllocatorState], member: str, source: Source, facts: FactSet) -> None:
