@@ -14,6 +14,7 @@ from .frames import (
     gathers_full_state,
     in_data_parallel,
     is_training,
+    moves_offloaded,
     operation_of,
     phase_of,
     users_frame,
@@ -104,6 +105,8 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     facts.put("activity.phase", phase_of(frames), source)
     if gathers_full_state(frames):
         facts.put("activity.gathers_full_state", True, source)
+    if moves_offloaded(frames):
+        facts.put("activity.moves_offloaded", True, source)
     if in_data_parallel(frames):
         facts.put("activity.data_parallel", True, source)
     if is_training(frames):

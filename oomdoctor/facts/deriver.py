@@ -42,12 +42,20 @@ def known_devices(evidence: Evidence) -> set[int]:
     return devices
 
 
+def member_namer(evidence: Evidence) -> Callable[..., str]:
+    """`member_for` for many events: the evidence is looked through once."""
+    known = known_devices(evidence)
+    only = next(iter(known)) if len(known) == 1 else None
+
+    def name(device: int | None, backend: str = "cuda") -> str:
+        return device_member(only if device is None else device, backend)
+
+    return name
+
+
 def member_for(evidence: Evidence, device: int | None, backend: str = "cuda") -> str:
     """The member for a device; one that is not named is the only device of the evidence, where there is just one."""
-    if device is None:
-        known = known_devices(evidence)
-        device = known.pop() if len(known) == 1 else None
-    return device_member(device, backend)
+    return device_member(device, backend) if device is not None else str(member_namer(evidence)(None, backend))
 
 
 def computed(*names: str) -> Source:

@@ -245,6 +245,8 @@ _TRAINING = re.compile(
 _EVALUATES_WITHOUT = re.compile(r"transformers/trainer|lightning/")
 _EVALUATIONS = {"evaluate", "evaluation_loop", "prediction_step", "validation_step", "predict", "_run_evaluate", "run"}
 
+_BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cpu_offload_with_hook|model_cpu_offload")
+
 _GATHERS = re.compile(
     r"_full_(?:pre|post)_state_dict_hook|_unshard_(?:params|pre)|_common_unshard|full_state_dict"
     r"|gather_16bit|consolidated_16bit|summon_full_params",
@@ -291,6 +293,11 @@ def phase_of(frames: Iterable[StackFrame]) -> str | None:
 def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
     """Whether the frames unshard parameters or gather a full state dict."""
     return any(_GATHERS.search(_text(frame)) for frame in frames)
+
+
+def moves_offloaded(frames: Iterable[StackFrame]) -> bool:
+    """Whether an offloaded component is being brought to the device, whole."""
+    return any(_BRINGS_BACK.search(_text(frame)) for frame in frames)
 
 
 def in_data_parallel(frames: Iterable[StackFrame]) -> bool:

@@ -77,10 +77,11 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
 
     Times decide where every incident has one; otherwise the order of the input does, a run's own records being last.
     """
-    found: list[Incident] = []
+    told: dict[tuple[object, ...], Incident] = {}
     for incident in [*_of_events(evidence), *(found for run in evidence.runs for found in _of_run(run))]:
-        if not any(_is_same(incident, other) for other in found):
-            found.append(incident)
+        second = None if incident.when_seconds is None else round(incident.when_seconds)
+        told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
+    found = list(told.values())
     if all(incident.when_seconds is not None for incident in found):
         found.sort(key=lambda incident: incident.when_seconds or 0.0)
     return tuple(reversed(found))
@@ -122,14 +123,3 @@ def _of_run(run: RunRecord) -> Iterator[Incident]:
 
 def _is_host_error(exception: ExceptionRecord) -> bool:
     return exception.is_memory_error and "OutOfMemory" not in exception.exception_type
-
-
-def _is_same(first: Incident, second: Incident) -> bool:
-    return (first.where, first.cause) == (second.where, second.cause) and (
-        first.requested_bytes == second.requested_bytes
-        and (
-            first.when_seconds is None
-            or second.when_seconds is None
-            or abs(first.when_seconds - second.when_seconds) < 1
-        )
-    )
