@@ -68,7 +68,6 @@ _SPECS = (
     FactSpec("activity.during_training", FLAG, INCIDENT, "the frames show a training step (loss, backward, optimizer, trainer)"),
     FactSpec("activity.frame", TEXT, INCIDENT, "the user's innermost frame: file:line in function"),
     FactSpec("activity.exception", TEXT, INCIDENT, "type of the exception that ended the program"),
-    FactSpec("activity.steps_done", C, INCIDENT, "steps or requests finished before the failure"),
     # the allocator by its snapshot or statistics
     FactSpec("allocator.largest_free_block_bytes", B, DEVICE, "largest block in the caching allocator that could serve a request of the same pool and stream"),
     FactSpec("allocator.usable_idle_bytes", B, DEVICE, "idle bytes of the request's own pool and stream"),

@@ -143,3 +143,27 @@ def test_autograd_is_known_only_where_the_frames_say_so():
     assert facts_of(traceback(("a.py", 1, "f", "model(x)"))).value("activity.autograd_on") is None
     assert facts_of(traceback(("a.py", 1, "f", "loss.backward()"))).value("activity.autograd_on") is True
     assert facts_of(traceback(("t.py", 1, "f", "with torch.no_grad():"))).value("activity.autograd_on") is False
+
+
+@pytest.mark.parametrize(
+    ("frame", "recorded"),
+    [
+        ((TORCH + "utils/_contextlib.py", 115, "decorate_context", "return func(*args, **kwargs)"), False),
+        (
+            ("/env/site-packages/transformers/trainer.py", 3900, "evaluation_loop", "loss = self.prediction_step("),
+            False,
+        ),
+        (("eval.py", 10, "evaluate", "out = model(x)"), None),
+    ],
+)
+def test_evaluation_by_a_trainer_or_a_decorator_records_no_gradients(frame, recorded: bool | None):
+    assert facts_of(traceback(frame), oom()).value("activity.autograd_on") is recorded
+
+
+def test_special_places_of_the_stack():
+    hook = ("/env/site-packages/accelerate/hooks.py", 720, "pre_forward", "self.hook.init_hook(module)")
+    assert facts_of(traceback(hook)).value("activity.moves_offloaded") is True
+    gather = (TORCH + "nn/parallel/data_parallel.py", 190, "gather", "return gather(outputs, device)")
+    assert facts_of(traceback(gather)).value("activity.data_parallel") is True
+    full = (TORCH + "distributed/fsdp/_state_dict_utils.py", 303, "_full_pre_state_dict_hook", "_common_unshard(")
+    assert facts_of(traceback(full)).value("activity.gathers_full_state") is True

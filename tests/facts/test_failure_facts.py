@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from given import event, facts_of, gib, mib, oom
+from given import event, facts_of, gib, mib, oom, run
 from hypothesis import given
 from hypothesis import strategies as st
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, DeviceOomRecord
@@ -183,8 +184,6 @@ def test_the_probe_is_exact_where_the_message_is_rounded():
         gib(21),
         AllocatorState(1.0, 0, allocated_bytes=gib(2), reserved_bytes=gib(2.5), active_bytes=gib(2.25)),
     )
-    from given import run
-
     facts = derive_facts(
         Evidence(events=(oom(requested_bytes=gib(23.37), total_bytes=gib(24)),), runs=(run(device_ooms=(record,)),))
     )
@@ -228,3 +227,27 @@ def test_no_size_is_ever_negative(total: int, free: int, allocated: int, idle: i
         )
     )
     assert all(fact.value >= 0 for name, fact in facts.items() if "_bytes" in name and isinstance(fact.value, int))
+
+
+def test_memory_that_the_program_printed_again_and_again():
+    prints = [event(EventKind.DEVICE_STATE, 0, allocated_bytes=gib(size)) for size in (1, 3, 5, 7, 9, 11, 13)]
+    facts = facts_of(*prints, oom(requested_bytes=gib(2), total_bytes=gib(16)))
+    assert facts.value("growth.steady", "cuda:0") is True
+    assert facts.value("growth.bytes", "cuda:0") == gib(10)
+    level = [event(EventKind.DEVICE_STATE, 0, allocated_bytes=gib(5)) for _ in range(7)]
+    assert facts_of(*level).value("growth.steady", "cuda:0") is False
+
+
+def test_growth_beside_the_allocator_is_not_torch_s():
+    source = Source(path="incident")
+    states = tuple(AllocatorState(float(i), 0, allocated_bytes=gib(4), reserved_bytes=gib(5)) for i in range(10))
+    readings = tuple(
+        DeviceReading(0, source, total_bytes=gib(24), used_bytes=gib(6 + i), time_seconds=i + 0.5) for i in range(10)
+    )
+    facts = derive_facts(Evidence(runs=(run(allocator_states=states, device_readings=readings),)))
+    assert facts.value("growth.outside_torch_steady", "cuda:0") is True
+    assert facts.value("growth.outside_torch_bytes", "cuda:0") == gib(8)
+    assert (
+        derive_facts(Evidence(runs=(run(device_readings=readings),))).value("growth.outside_torch_steady", "cuda:0")
+        is None
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from given import event, facts_of, gib, mib, rising, run, traceback
+from given import event, facts_of, gib, mib, oom, rising, run, traceback
 
 from oomdoctor.facts import derive_facts
 from oomdoctor.facts.steadiness import steady_rise
@@ -125,8 +125,6 @@ def test_untouched_memory_grows_in_the_virtual_size_only():
 
 
 def test_recovered_stands_only_when_no_failure_follows():
-    from given import oom
-
     went_on = event(EventKind.RECOVERED, how="retry")
     assert facts_of(oom(), went_on).value("exit.recovered") is True
     assert facts_of(oom(), went_on, oom()).value("exit.recovered") is None
