@@ -68,10 +68,13 @@ def test_a_pickle_that_names_os_system_is_refused_and_not_run(tmp_path: Path, pr
     assert "system" in errors
 
 
-@pytest.mark.parametrize("kept", [1, 10, 200])
-def test_a_truncated_pickle_is_refused(tmp_path: Path, kept: int) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
+def test_a_truncated_pickle_is_refused(tmp_path: Path, protocol: int, kept: float) -> None:
     cut = tmp_path / "cut.pickle"
-    cut.write_bytes(pickle.dumps({"segments": [{"address": 1 << 60}] * 9, "device_traces": [[]]})[:kept])
+    segments = [{"address": number << 40, "total_size": number} for number in range(99)]
+    whole = pickle.dumps({"segments": segments, "device_traces": [[]]}, protocol)
+    cut.write_bytes(whole[: int(kept * len(whole))])
     report, status, _ = analyze(cut)
     assert status == 3
     assert only_input(report)["status"] == "refused"
