@@ -75,11 +75,15 @@ def test_the_environment_is_an_allow_list():
         "MY_OWN": "secret",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "RAY_ADDRESS": "ray://me:secret@head:10001",
+        "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+        "TF_VAR_database": "what Terraform is to use",
+        "TF_CLI_CONFIG_FILE": "/home/me/.terraformrc",
     }
     assert mask_environment(environment) == {
         "CUDA_VISIBLE_DEVICES": "0,1",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
         "RAY_ADDRESS": "ray://<masked>@head:10001",
+        "TF_GPU_ALLOCATOR": "cuda_malloc_async",
         "VLLM_API_KEY": MASK,
     }
 
