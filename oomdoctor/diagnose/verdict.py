@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
 from ..model.facts import FactSet, Scope
@@ -18,14 +19,19 @@ FINGERPRINT_VERSION = 1
 def decide(
     findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet, inputs: Sequence[InputRecord]
 ) -> Verdict:
-    """The verdict. A finding that is only possible never turns a failure into 'not out of memory'."""
+    """The verdict.
+
+    A finding that is only possible never turns a failure into 'not out of memory', and where nothing failed (a table
+    of processes) even a likely one does not make an out-of-memory of it.
+    """
     if not any(record.status != "refused" for record in inputs):
         return Verdict.UNDETERMINED
     first = findings[0] if findings else None
     if first and first.confidence is not Confidence.POSSIBLE:
         if first.degraded:
             return Verdict.DEGRADED
-        return Verdict.NOT_OUT_OF_MEMORY if first.family == "not-oom" else Verdict.OUT_OF_MEMORY
+        if first.family == "not-oom":
+            return Verdict.NOT_OUT_OF_MEMORY
     if incidents:
         return Verdict.OUT_OF_MEMORY
     if first or _failed(facts):
@@ -60,10 +66,11 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if not incidents:
         ending = _ending(facts)
         return f"The input shows no allocation that failed{ending}."
-    incident = incidents[0]
+    incident = replace(incidents[0], cause=incidents[0].cause[:1].upper() + incidents[0].cause[1:])
     if incident.where == "host":
         return _on_the_host(incident, facts)
-    sentence = f"{incident.cause} on {incident.where}" if incident.where else incident.cause
+    nowhere = not incident.where or incident.where.startswith("the ")
+    sentence = incident.cause if nowhere else f"{incident.cause} on {incident.where}"
     numbers = []
     if incident.requested_bytes is not None:
         numbers.append(f"{format_bytes(incident.requested_bytes)} asked for")
@@ -84,23 +91,13 @@ def _on_the_host(incident: Incident, facts: FactSet) -> str:
     if facts.value("host.growth_steady") is True and growth is not None:
         over = "" if seconds is None else f" in {format_seconds(seconds)}"
         grew = f"host memory grew steadily by {format_bytes(growth)}{over}"
-    bound = _bound_that_was_hit(facts)
+    bound = facts.value("host.bound_hit")
     if grew and bound:
         return f"{incident.cause}{asked}: {grew} until {bound} stopped it."
     if grew or bound:
         return f"{incident.cause}{asked}: {grew or f'{bound} stopped it'}."
     total = _number("host.total_bytes", facts)
     return f"{incident.cause}{asked}{'' if total is None else f'; the machine has {format_bytes(total)}'}."
-
-
-def _bound_that_was_hit(facts: FactSet) -> str:
-    """The limit that ended it, in words; empty when none is known to have."""
-    process, cgroup = _number("host.process_limit_bytes", facts), _number("host.cgroup_limit_bytes", facts)
-    if facts.value("host.process_limit_reached") is True and process is not None:
-        return f"the process's own limit of {format_bytes(process)}"
-    if (_number("host.cgroup_oom_kills", facts) or 0) > 0 and cgroup is not None:
-        return f"the cgroup's limit of {format_bytes(cgroup)}"
-    return ""
 
 
 def _number(name: str, facts: FactSet) -> int | float | None:

@@ -10,7 +10,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import HostSample, RunRecord
 from ..model.source import Source
-from ..model.units import GIB
+from ..model.units import GIB, format_bytes
 from .activity import memory_exceptions
 from .deriver import computed
 from .frames import describe, frames_of, users_frame
@@ -35,6 +35,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_kernel(evidence, facts)
     _put_failing_line(evidence, facts)
     _put_process_limit_reached(evidence, facts)
+    _put_bound_hit(facts)
 
 
 def _put_limits(run: RunRecord, facts: FactSet) -> None:
@@ -237,3 +238,18 @@ def _put_process_limit_reached(evidence: Evidence, facts: FactSet) -> None:
     if isinstance(request, int):
         names.append("host.failed_request_bytes")
     facts.put("host.process_limit_reached", reach >= limit, computed(*names))
+
+
+def _put_bound_hit(facts: FactSet) -> None:
+    """Only a limit that is known to have stopped something is named."""
+    process, cgroup = facts.value("host.process_limit_bytes"), facts.value("host.cgroup_limit_bytes")
+    kills = facts.value("host.cgroup_oom_kills")
+    counted = isinstance(kills, int) and kills > 0
+    if facts.value("host.process_limit_reached") is True and isinstance(process, int):
+        words, names = f"the process's own limit of {format_bytes(process)}", ["host.process_limit_reached"]
+    elif (counted or facts.value("host.kernel_killed") == "memcg") and isinstance(cgroup, int):
+        cause = "host.cgroup_oom_kills" if counted else "host.kernel_killed"
+        words, names = f"the cgroup's limit of {format_bytes(cgroup)}", [cause, "host.cgroup_limit_bytes"]
+    else:
+        return
+    facts.put("host.bound_hit", words, computed(*names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 from ..model.diagnosis import Incident
@@ -78,7 +79,7 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     Times decide where every incident has one; otherwise the order of the input does, a run's own records being last.
     """
     told: dict[tuple[object, ...], Incident] = {}
-    for incident in [*_of_events(evidence), *(found for run in evidence.runs for found in _of_run(run))]:
+    for incident in [*_of_events(evidence), *(found for run in evidence.runs for found in _of_run(run, evidence))]:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
         told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
     found = list(told.values())
@@ -88,11 +89,14 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
 
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
+    kill = kernels_word(evidence)
     recorded = [record for run in evidence.runs for record in run.device_ooms]
     host_errors = [e for run in evidence.runs for e in run.exceptions if _is_host_error(e)]
     for event in evidence.events:
         words = _FAILURES.get(event.kind)
         requested = event.size("requested_bytes")
+        if event is kill and any(_was_killed(run) for run in evidence.runs):
+            continue  # it is how the run ended, told there
         if words is None or event.fields.get("recovered") is True or event.fields.get("fatal") is False:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
@@ -109,7 +113,13 @@ def _place(event: LogEvent) -> str:
     return str(event.fields.get("engine") or "the program")
 
 
-def _of_run(run: RunRecord) -> Iterator[Incident]:
+def kernels_word(evidence: Evidence) -> LogEvent | None:
+    """The kernel's last line about a kill for want of memory."""
+    kills = evidence.of_kind(EventKind.KERNEL_OOM)
+    return kills[-1] if kills else None
+
+
+def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
         cause = f"CUDA out of memory in process {record.pid}"
         yield Incident(record.time_seconds, f"cuda:{record.device}", cause, str(record.source), record.requested_bytes)
@@ -117,8 +127,23 @@ def _of_run(run: RunRecord) -> Iterator[Incident]:
         if _is_host_error(exception):
             cause = f"{exception.exception_type} in process {exception.pid}"
             yield Incident(exception.time_seconds, "host", cause, str(exception.source))
-    if run.signal is not None:
+    if _was_killed(run) and (kernels_word(evidence) or _kills_counted(run)):
+        word = kernels_word(evidence)
+        source = str(word.source) if word else f"{run.path} (counters before and after)"
+        yield Incident(run.ended_seconds, "host", "killed by the kernel for want of memory", source)
+    elif run.signal is not None:
         yield Incident(run.ended_seconds, "the command", f"ended by signal {run.signal}", f"{run.path} (exit record)")
+
+
+def _was_killed(run: RunRecord) -> bool:
+    """By SIGKILL, also behind a shell that says so by its status."""
+    return run.signal == signal.SIGKILL or run.exit_status == 128 + signal.SIGKILL
+
+
+def _kills_counted(run: RunRecord) -> bool:
+    """The cgroup's own counter of kills rose during the run."""
+    before, after = run.counters.cgroup_oom_kill_before, run.counters.cgroup_oom_kill_after
+    return before is not None and after is not None and after > before
 
 
 def _is_host_error(exception: ExceptionRecord) -> bool:

@@ -215,6 +215,7 @@ _SPECS = (
     FactSpec("host.cgroup_oom_kills", C, INCIDENT, "processes the cgroup's limit killed during the run"),
     FactSpec("host.system_oom_kills", C, INCIDENT, "processes the kernel killed for want of memory during the run"),
     FactSpec("host.process_limit_bytes", B, INCIDENT, "the process's own limit (RLIMIT_AS or RLIMIT_DATA)"),
+    FactSpec("host.bound_hit", TEXT, INCIDENT, "the limit that stopped the program, in words"),
     FactSpec("host.process_limit_reached", FLAG, INCIDENT, "the process had come within the failed request of its own limit"),
     FactSpec("host.kernel_killed", NAME, INCIDENT, "constraint under which the kernel's killer acted", names=("global", "memcg")),
     FactSpec("host.kernel_victim", TEXT, INCIDENT, "program the kernel killed"),

@@ -88,7 +88,7 @@ class LargeObject:
     complete: bool = True
     """False: elements were sampled or the walk stopped early; deep_bytes is an estimate."""
     adds: bool = False
-    """`line` is where the code adds to the object; otherwise it is where the stack stood in the code that speaks of it."""
+    """`line` is where the code adds to the object; otherwise where the stack stood in code that speaks of it."""
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ def outcomes(rule: Rule, facts: FactSet) -> Iterator[RuleOutcome]:
 
 
 def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
-    """Order by confidence and bytes, each finding after those that mask it.
+    """Order by confidence and bytes, each finding after those that mask it and are no less sure.
 
-    A cause takes the place of its best symptom, however weak the cause's own evidence is.
+    A guess at the cause does not push aside what is confirmed.
     """
     maskers: dict[str, list[int]] = {}
     waiting = sorted(found, key=lambda pair: (pair[1].confidence.rank, -(pair[1].explains_bytes or 0)))
@@ -62,7 +62,8 @@ def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
         visiting.add(number)
         finding = waiting[number][1]
         for other in maskers.get(finding.rule, ()):
-            if _same_place(waiting[other][1], finding):
+            masking = waiting[other][1]
+            if _same_place(masking, finding) and masking.confidence.rank <= finding.confidence.rank:
                 place(other)
         placed.append(finding)
 

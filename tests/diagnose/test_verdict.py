@@ -51,6 +51,7 @@ def known(**values: Any) -> FactSet:
             Verdict.OUT_OF_MEMORY,
         ),
         ([replace(FINDING, confidence=Confidence.POSSIBLE)], [], {}, READ, Verdict.UNDETERMINED),
+        ([FINDING], [], {}, READ, Verdict.UNDETERMINED),
     ],
 )
 def test_the_verdict(findings: Any, incidents: Any, facts: Any, inputs: Any, expected: Verdict) -> None:
@@ -74,13 +75,17 @@ def test_what_is_not_known_is_not_said() -> None:
     )
 
 
+def test_the_sentence_begins_as_a_sentence_and_names_no_empty_place() -> None:
+    step = Incident(None, "the program", "a memory limit was hit", "crash.log:3")
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [step], (), known()).startswith("A memory limit was hit. ")
+
+
 def test_host_memory_that_grew_until_the_limit_of_the_process() -> None:
     facts = known(
         host__growth_steady=True,
         host__growth_bytes=GIB // 2,
         host__watched_seconds=3.0,
-        host__process_limit_reached=True,
-        host__process_limit_bytes=GIB,
+        host__bound_hit="the process's own limit of 1.00 GiB",
     )
     assert summarise(Verdict.OUT_OF_MEMORY, [], [HOST], (), facts).startswith(
         "MemoryError in process 7: host memory grew steadily by 512.00 MiB in 3.00 s "
@@ -88,8 +93,8 @@ def test_host_memory_that_grew_until_the_limit_of_the_process() -> None:
     )
 
 
-def test_a_limit_that_killed_nothing_is_not_blamed() -> None:
-    facts = known(host__cgroup_limit_bytes=GIB, host__cgroup_oom_kills=0, host__total_bytes=4 * GIB)
+def test_without_a_limit_that_was_hit_the_machine_is_named() -> None:
+    facts = known(host__cgroup_limit_bytes=GIB, host__total_bytes=4 * GIB)
     assert summarise(Verdict.OUT_OF_MEMORY, [], [HOST], (), facts).startswith(
         "MemoryError in process 7; the machine has 4.00 GiB."
     )

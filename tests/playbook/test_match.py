@@ -131,11 +131,17 @@ def test_a_cause_comes_before_the_symptom_it_masks():
     rules = (
         rule(id="AAA001", confirms="[oom.requested_bytes > 0]"),
         rule(id="AAA002", supports="[oom.requested_bytes > 0]"),
-        rule(id="AAA003", masks="[AAA001]"),
-        rule(id="AAA004", masks="[AAA003]"),
+        rule(id="AAA003", confirms="[oom.requested_bytes > 0]", masks="[AAA001]"),
+        rule(id="AAA004", confirms="[oom.requested_bytes > 0]", masks="[AAA003]"),
     )
     found = match_rules(Playbook(rules), facts(**MATCHING))
     assert [item.rule for item in found] == ["AAA004", "AAA003", "AAA001", "AAA002"]
+
+
+def test_a_guess_at_the_cause_does_not_push_aside_what_is_confirmed():
+    rules = (rule(id="AAA001", confirms="[oom.requested_bytes > 0]"), rule(id="AAA002", masks="[AAA001]"))
+    found = match_rules(Playbook(rules), facts(**MATCHING))
+    assert [item.rule for item in found] == ["AAA001", "AAA002"]
 
 
 def test_rules_that_mask_each_other_do_not_hang():

@@ -1,0 +1,89 @@
+"""The cards: how many, how large, and the file in which processes share them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cache import cache_folder
+
+MIB = 1 << 20
+MOST_CARDS = 16
+
+_UNITS = {"": 1, "B": 1}
+for _power, _letter in enumerate("KMGT", start=1):
+    _UNITS.update({f"{_letter}iB": 1024**_power, f"{_letter}B": 1000**_power, _letter: 1024**_power})
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `24GiB`, `420MiB`, `1.5GiB`, `80GB` or plain `1048576`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    unit = _UNITS.get(found[2]) if found else None
+    if not found or unit is None:
+        raise ValueError(f"{text!r} is no size: 24GiB, 420MiB and so on are")
+    return int(float(found[1]) * unit)
+
+
+@dataclass(frozen=True)
+class Cards:
+    """All cards of the emulated machine."""
+
+    memory_bytes: Sequence[int] = (24 << 30,)
+    """Of each card, as CUDA tells it."""
+    context_bytes: int = 420 * MIB
+    """What a process takes of each card that it touches."""
+    reserve_bytes: int = 0
+    """What the driver keeps for itself of each card: in NVML's total, not in CUDA's."""
+
+    def variables(self, file: Path) -> dict[str, str]:
+        """The environment variables from which the stand-in makes the card file, if it is not there yet."""
+        return {
+            "EMULATED_CUDA_CARD": str(file),
+            "EMULATED_CUDA_DEVICES": str(len(self.memory_bytes)),
+            "EMULATED_CUDA_MEMORY": ",".join(map(str, self.memory_bytes)),
+            "EMULATED_CUDA_CONTEXT": str(self.context_bytes),
+            "EMULATED_CUDA_RESERVE": str(self.reserve_bytes),
+        }
+
+
+def of_each(sizes: Sequence[int], devices: int | None) -> tuple[int, ...]:
+    """The size of each card: the last one given counts for all that follow."""
+    count = len(sizes) if devices is None else devices
+    if not 1 <= count <= MOST_CARDS:
+        raise ValueError(f"there can be 1 to {MOST_CARDS} devices")
+    if len(sizes) > count:
+        raise ValueError(f"{len(sizes)} sizes for {count} devices")
+    return (*sizes, *[sizes[-1]] * (count - len(sizes)))
+
+
+def private_card() -> Path:
+    """A card file of this process and what it becomes or starts. Those of processes that are gone are removed."""
+    folder = cache_folder() / "cards"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("*.card"):
+        pid, _, start = file.stem.partition("-")
+        if _started(int(pid)) != start:
+            file.unlink(missing_ok=True)
+    return folder / f"{os.getpid()}-{_started(os.getpid())}.card"
+
+
+def _started(pid: int) -> str | None:
+    """When a process started, in the kernel's ticks, which `exec` does not change."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def emulated(variables: Mapping[str, str], programs: Path, libraries: Path) -> dict[str, str]:
+    """The environment with the torch of `programs` first on PATH and the stand-in's names found before any other.
+
+    Programs of other environments are not disturbed: only libraries of NVIDIA's names lie in that folder.
+    """
+    changed = dict(variables)
+    changed["PATH"] = os.pathsep.join(filter(None, [str(programs), variables.get("PATH", os.defpath)]))
+    changed["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(libraries), variables.get("LD_LIBRARY_PATH")]))
+    return changed
