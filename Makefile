@@ -1,5 +1,6 @@
 # Everything happens in .venv; nothing else on the machine is touched.
 PYTHON ?= python3
+PYTEST_ARGS ?= -n auto
 # `make test TORCH=` leaves torch out (a large download on some platforms); tests that need it are then skipped.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
@@ -20,7 +21,7 @@ lint: .venv/installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations --eval-annotations oomdoctor/probe
+	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations oomdoctor/probe
 
 reports: .venv/installed
 	$(BIN)/python scripts/make_reports.py
