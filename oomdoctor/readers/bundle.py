@@ -90,10 +90,8 @@ class _Processes:
     """The probe's records of all processes, in the order of their time."""
 
     def __init__(self, bundle: StoredBundle, shown: str) -> None:
-        self._records = sorted(
-            ((pid, record) for pid, records in bundle.probes.items() for record in records.records),
-            key=lambda item: _number(item[1].data.get("time")) or 0.0,
-        )
+        told = ((pid, record) for pid, records in bundle.probes.items() for record in records.records)
+        self._records = sorted(_latest_telling(told), key=lambda item: _number(item[1].data.get("time")) or 0.0)
         self._shown = shown
         self._ranks = {pid: _size(record.data.get("rank")) for pid, record in self._of_kind("process")}
 
@@ -142,8 +140,8 @@ class _Processes:
     def exceptions(self) -> tuple[ExceptionRecord, ...]:
         found = []
         for pid, record in self._of_kind("exception"):
-            data = record.data
-            name = _text(data.get("exception_type"))
+            data, error = record.data, _memory_error(record.data)
+            name = _text(error.get("exception_type"))
             if name is None:
                 continue
             found.append(
@@ -152,9 +150,9 @@ class _Processes:
                     time_seconds=_number(data.get("time")) or 0.0,
                     pid=pid,
                     exception_type=name,
-                    message=mask_text(_text(data.get("message")) or ""),
-                    frames=_frames(data.get("frames")),
-                    is_memory_error=data.get("is_memory_error") is True,
+                    message=mask_text(_text(error.get("message")) or ""),
+                    frames=_frames(error.get("frames")),
+                    is_memory_error=error.get("is_memory_error") is True,
                     fatal=data.get("fatal") is not False,
                     thread=_text(data.get("thread")),
                     rank=self._rank(pid, record),
@@ -258,6 +256,23 @@ def _last(records: Records, kind: str, make: Callable[[Mapping[str, Any]], Noun 
     for record in records.of_kind(kind):
         made = make(record.data) or made
     return made
+
+
+def _latest_telling(told: Iterable[tuple[int, Record]]) -> Iterable[tuple[int, Record]]:
+    """Each failure once: it is written at once and again when more is known, both times under one `id`."""
+    latest: dict[object, tuple[int, Record]] = {}
+    for number, (pid, record) in enumerate(told):
+        name = _text(record.data.get("id"))
+        latest[number if name is None else (pid, record.kind, name)] = (pid, record)
+    return latest.values()
+
+
+def _memory_error(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The exception itself, or the memory error it was raised from or during: that is what ran out."""
+    chain = data.get("chain")
+    if data.get("is_memory_error") is True or not isinstance(chain, list):
+        return data
+    return next((link for link in chain if isinstance(link, dict) and link.get("is_memory_error") is True), data)
 
 
 def _frames(value: object) -> tuple[StackFrame, ...]:

@@ -195,3 +195,38 @@ def test_no_json_makes_it_raise(tmp_path, manifest, supervisor, probe):
         assert all(value is None or isinstance(value, (int, float)) for value in vars(sample).values())
     assert all(isinstance(word, str) for word in run.command)
     str(run).encode("utf-8")
+
+
+def test_a_failure_written_again_when_more_is_known_is_one_failure(tmp_path):
+    told = {"time": 1, "device": 0, "requested_bytes": 1, "exception_type": "MemoryError", "is_memory_error": True}
+    held = {"type": "list", "holder": "local 'x'", "file": None, "line": None, "function": None}
+    records = [
+        {"kind": "exception", "id": "42-1", "large_objects": [], **told},
+        {"kind": "exception", "id": "42-1", "large_objects": [{**held, "own_bytes": 1, "deep_bytes": 2}], **told},
+        {"kind": "exception", "id": "42-2", "large_objects": [], **told},
+        {"kind": "device-oom", "id": "42-1", **told},
+        {"kind": "device-oom", "id": "42-1", "snapshot_path": "snapshots/42-1.pickle", **told},
+    ]
+    run = read_run(write(tmp_path / "i", probe=records)).run
+    assert [len(error.large_objects) for error in run.exceptions] == [1, 0]
+    assert [oom.snapshot_path for oom in run.device_ooms] == ["snapshots/42-1.pickle"]
+
+
+def test_the_memory_error_behind_another_exception_is_what_is_told(tmp_path):
+    link = {
+        "exception_type": "MemoryError",
+        "message": "",
+        "frames": [["a.py", 3, "load", ""]],
+        "is_memory_error": True,
+    }
+    record = {
+        "kind": "exception",
+        "time": 1,
+        "exception_type": "RuntimeError",
+        "message": "worker failed",
+        "frames": [["a.py", 9, "main", ""]],
+        "is_memory_error": False,
+        "chain": ["junk", {"exception_type": "ValueError"}, link],
+    }
+    (error,) = read_run(write(tmp_path / "i", probe=[record])).run.exceptions
+    assert (error.exception_type, error.is_memory_error, error.frames[0].line) == ("MemoryError", True, 3)
