@@ -86,6 +86,9 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
 
 
+_FRAME_FIELDS = ("file", "line", "function", "code")
+
+
 class _Processes:
     """The probe's records of all processes, in the order of their time."""
 
@@ -276,7 +279,10 @@ def _memory_error(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _frames(value: object) -> tuple[StackFrame, ...]:
-    return _built(StackFrame, value)
+    """Frames as the probe writes them: [file, line, function, code] each, outermost first."""
+    rows = value[:MAX_ITEMS] if isinstance(value, list) else []
+    named = [dict(zip(_FRAME_FIELDS, row, strict=False)) for row in rows if isinstance(row, list)]
+    return _built(StackFrame, named)
 
 
 def _timed(data: Mapping[str, Any]) -> dict[str, Any]:

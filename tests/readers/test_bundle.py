@@ -23,7 +23,7 @@ def write(folder: Path, manifest=None, supervisor=(), probe=()):
 
 
 def test_a_run_with_everything(tmp_path):
-    frame = {"file": "train.py", "line": 7, "function": "main", "code": "x = f()"}
+    frame = ["train.py", 7, "main", "x = f()"]
     held = {"type": "list", "holder": "global 'cache'", "file": None, "line": None, "function": None}
     folder = write(
         tmp_path / "i",
