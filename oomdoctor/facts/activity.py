@@ -9,6 +9,7 @@ from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
 from .frames import (
     autograd_of,
+    caller_of_torch,
     describe,
     frames_of,
     gathers_full_state,
@@ -112,6 +113,7 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     if is_training(frames):
         facts.put("activity.during_training", True, source)
     facts.put("activity.autograd_on", autograd_of(frames), source)
+    facts.put("activity.caller", caller_of_torch(frames), source)
     frame = users_frame(frames)
     if frame is not None:
         facts.put("activity.frame", describe(frame), source)

@@ -17,6 +17,9 @@ _LIBRARY = re.compile(
 )
 
 
+_PACKAGE = re.compile(r"(?:site-packages|dist-packages|^\.\.\.)/(\w+)/")
+
+
 @dataclass(frozen=True)
 class _Sign:
     """A pattern over `file|function|code` and what it stands for."""
@@ -330,6 +333,18 @@ def users_frame(frames: Iterable[StackFrame]) -> StackFrame | None:
     known = list(frames)
     own = [frame for frame in known if not _LIBRARY.search(frame.file)] or known
     return own[-1] if own else None
+
+
+def caller_of_torch(frames: Iterable[StackFrame]) -> str | None:
+    """Who called torch: `own` for the user's code, else the installed package's name; None where only torch is seen."""
+    for frame in reversed(list(frames)):
+        package = _PACKAGE.search(frame.file)
+        if package is None:
+            if not _LIBRARY.search(frame.file) and not frame.file.startswith("<"):
+                return "own"
+        elif package[1] not in ("torch", "torchvision"):
+            return package[1]
+    return None
 
 
 def describe(frame: StackFrame) -> str:

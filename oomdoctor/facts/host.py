@@ -111,7 +111,7 @@ def _put_holders(run: RunRecord, facts: FactSet) -> None:
         if exception.large_objects:
             # The probe puts the container itself before what merely leads to it.
             largest = exception.large_objects[0]
-            place = f"{', added to at ' if largest.adds else ', '}{largest.file}:{largest.line}" if largest.file else ""
+            place = f"{', grown at ' if largest.adds else ', '}{largest.file}:{largest.line}" if largest.file else ""
             inside = f" in {largest.function}" if largest.function and largest.function not in largest.holder else ""
             facts.put("host.largest_holder", f"{largest.type} {largest.holder}{inside}{place}", source)
             facts.put("host.largest_holder_bytes", largest.deep_bytes, source)

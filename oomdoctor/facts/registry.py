@@ -66,6 +66,7 @@ _SPECS = (
     FactSpec("activity.moves_offloaded", FLAG, INCIDENT, "the stack brings an offloaded component to the device"),
     FactSpec("activity.in_exception_handler", FLAG, INCIDENT, "the failing call ran while another memory error was being handled"),
     FactSpec("activity.during_training", FLAG, INCIDENT, "the frames show a training step (loss, backward, optimizer, trainer)"),
+    FactSpec("activity.caller", TEXT, INCIDENT, "whose code called torch: 'own', or the installed package's name"),
     FactSpec("activity.frame", TEXT, INCIDENT, "the user's innermost frame: file:line in function"),
     FactSpec("activity.exception", TEXT, INCIDENT, "type of the exception that ended the program"),
     # the allocator by its snapshot or statistics

@@ -42,7 +42,8 @@ CATEGORIES = (
     Category("weights", "weights", "#567fec", ("weight", "parameter", "buffers of the model", "model")),
     Category(
         "context", "context and libraries", "#9292ac",
-        ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph"),
+        ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph",
+         "other mappings"),
     ),
     Category("held", "live, kind not known", "#c2c888"),
 )  # fmt: skip

@@ -163,11 +163,17 @@ def _request(bar: BudgetView) -> Markup:
         '<rect class="request" fill="none" stroke="currentColor" x="{}" y="52" width="{}" height="15" rx="2"/>'
     ).format(_at(request.start), _at(request.width))
     cut = " (cut: larger than this picture)" if request.cut else ""
-    place, anchor, shift = (
-        (request.start, "end", -8) if request.start > 0.4 else (request.start + request.width, "start", 8)
-    )
+    text = f"asked for {request.size}{cut}"
+    end, room = request.start + request.width, 0.0105 * len(text)
+    # Before the box, behind it, or in it: wherever the name is not cut off by the picture's edge.
+    if request.start > room:
+        place, anchor, shift = request.start, "end", -8
+    elif end + room < 1:
+        place, anchor, shift = end, "start", 8
+    else:
+        place, anchor, shift = request.start, "start", 8
     return box + Markup('<text class="request-name" x="{}" y="64" dx="{}" text-anchor="{}">{}</text>').format(
-        _at(place), shift, anchor, f"asked for {request.size}{cut}"
+        _at(place), shift, anchor, text
     )
 
 

@@ -167,3 +167,17 @@ def test_special_places_of_the_stack():
     assert facts_of(traceback(gather)).value("activity.data_parallel") is True
     full = (TORCH + "distributed/fsdp/_state_dict_utils.py", 303, "_full_pre_state_dict_hook", "_common_unshard(")
     assert facts_of(traceback(full)).value("activity.gathers_full_state") is True
+
+
+@pytest.mark.parametrize(
+    ("files", "caller"),
+    [
+        (["train.py", "/x/site-packages/torch/nn/functional.py"], "own"),
+        (["train.py", "/x/site-packages/transformers/models/a.py", "/x/site-packages/torch/nn/f.py"], "transformers"),
+        (["/x/site-packages/torch/nn/functional.py"], None),
+        (["/usr/lib/python3.11/runpy.py"], None),
+    ],
+)
+def test_whose_code_called_torch(files, caller):
+    frames = [(file, 1, "f", "") for file in files]
+    assert facts_of(traceback(*frames)).value("activity.caller") == caller

@@ -196,7 +196,7 @@ def test_odd_series_are_survived() -> None:
         ("this process outside the allocator", "context"),
         ("weights and buffers", "weights"),
         ("live tensors of this process", "held"),
-        ("other mappings of the process", "held"),
+        ("other mappings of the process", "context"),
         ("variable `cache`", "held"),
     ],
 )
