@@ -19,10 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from emulation.build import stand_in
-from emulation.cards import Cards, emulated, of_each, parse_size, private_card
+from emulation.cards import Cards, of_each, parse_size, private_card
 from emulation.errors import CannotEmulate
-from emulation.wheel import DEFAULT_TORCH, environment, make_environment, why_not
+from emulation.machine import Machine
+from emulation.wheel import DEFAULT_TORCH, environment, why_not
 
 CANNOT_EMULATE = 125
 NOT_MADE_YET = 1
@@ -82,13 +82,8 @@ def _check(torch: str) -> int:
 
 
 def _run(command: Sequence[str], cards: Cards, shared: Path | None, torch: str) -> int:
-    if reason := why_not():
-        raise CannotEmulate(reason)
-    wanted = environment(torch)
-    make_environment(wanted)
-    libraries = stand_in(wanted)
-    card = shared.absolute() if shared else private_card()
-    variables = emulated({**os.environ, **cards.variables(card)}, wanted.programs, libraries)
+    machine = Machine.ready(cards, shared.absolute() if shared else private_card(), torch)
+    variables = machine.variables(os.environ)
     try:
         os.execvpe(command[0], command, variables)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,14 +76,3 @@ def _started(pid: int) -> str | None:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return None
-
-
-def emulated(variables: Mapping[str, str], programs: Path, libraries: Path) -> dict[str, str]:
-    """The environment with the torch of `programs` first on PATH and the stand-in's names found before any other.
-
-    Programs of other environments are not disturbed: only libraries of NVIDIA's names lie in that folder.
-    """
-    changed = dict(variables)
-    changed["PATH"] = os.pathsep.join(filter(None, [str(programs), variables.get("PATH", os.defpath)]))
-    changed["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(libraries), variables.get("LD_LIBRARY_PATH")]))
-    return changed

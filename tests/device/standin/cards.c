@@ -105,8 +105,10 @@ static void open_cards(void)
         give_up("mapping the card file");
     if (shared->magic != MAGIC)
         fill(shared);
-    if (file >= 0)
-        close(file); /* ends the lock too */
+    if (file >= 0) {
+        flock(file, LOCK_UN); /* closing would not do: the mapping keeps the file, and with it the lock */
+        close(file);
+    }
 }
 
 /* When a process started, in the kernel's ticks; 0 when there is no such process or only its remains. */

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Runs one scenario on its emulated cards, with its neighbours: `run_scenario.py kv_growth [-- oomdoctor run --]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from emulation import scenario
+from emulation.errors import CannotEmulate
+from emulation.wheel import DEFAULT_TORCH
+
+
+def main() -> int:
+    """Exit as the scenario does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=scenario.names(), metavar="NAME", help=", ".join(scenario.names()))
+    parser.add_argument("--torch", default=DEFAULT_TORCH, metavar="VERSION")
+    parser.add_argument("prefix", nargs=argparse.REMAINDER, metavar="-- PREFIX…")
+    options = parser.parse_args()
+    prefix = options.prefix[1:] if options.prefix[:1] == ["--"] else options.prefix
+    try:
+        return scenario.run(scenario.load(options.name), prefix, torch=options.torch)
+    except CannotEmulate as reason:
+        print(f"run_scenario: {reason}.", file=sys.stderr)
+        return 125
+
+
+if __name__ == "__main__":
+    sys.exit(main())
