@@ -12,8 +12,9 @@ def test_the_first_looks_follow_each_other_closely():
     time.sleep(1.0)
     assert watcher.stop(1.0)
     pauses = [later - earlier for earlier, later in zip([begun, *looks], looks, strict=False)]
-    assert pauses[0] < 0.2
-    assert 4 <= len(looks) <= 6
+    # Compared with each other, not with the clock: the machine may be busy.
+    assert pauses[0] < 0.4
+    assert 3 <= len(looks) <= 6
     assert pauses[1] < pauses[-1]
 
 

@@ -167,6 +167,6 @@ def test_sixty_rules_take_less_than_a_blink():
     playbook = Playbook(tuple(rule(id=f"AAA{number:03}") for number in range(60)))
     given = facts(**MATCHING)
     match_rules(playbook, given)
-    started = time.perf_counter()
+    started = time.process_time()
     match_rules(playbook, given)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
