@@ -80,7 +80,8 @@ def _neighbour(machine: Machine, arguments: Sequence[str]) -> Iterator[None]:
     command = [machine.python, str(_NEIGHBOUR), *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=machine.variables(os.environ), stdin=pipe, stdout=pipe) as process:
-        assert process.stdin and process.stdout
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             if not process.stdout.readline():
                 raise RuntimeError(f"the neighbour ended: {command}")
@@ -90,7 +91,11 @@ def _neighbour(machine: Machine, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def run(
-    scenario: Scenario, prefix: Sequence[str] = (), *, torch: str = DEFAULT_TORCH, others: Mapping[str, str] = os.environ
+    scenario: Scenario,
+    prefix: Sequence[str] = (),
+    *,
+    torch: str = DEFAULT_TORCH,
+    others: Mapping[str, str] = os.environ,
 ) -> int:
     """Run it, wrapped in `prefix`, and return its exit status."""
     with machine_of(scenario, torch) as machine:

@@ -128,6 +128,8 @@ API int cudaSetDevice(int device)
 
 API int cudaDeviceSynchronize(void)
 {
+    if (!enter_device())
+        return failed(OUT_OF_MEMORY);
     all_streams_wait();
     return SUCCESS;
 }
