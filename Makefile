@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint reports bench clean
+.PHONY: demo test test-device lint reports bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -15,6 +15,11 @@ demo: .venv/installed
 
 test: .venv/installed-test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# On the emulated CUDA device (tests/device/README.md), whose environment (1.3 GB, outside the repository) it makes.
+test-device: .venv/installed-test
+	@$(BIN)/python tests/device/emulate.py -- true
+	OOMDOCTOR_DEVICE_TESTS=1 $(BIN)/python -m pytest tests/device -n auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .
