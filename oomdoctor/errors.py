@@ -26,12 +26,6 @@ class InputRefused(OomdoctorError):
     exit_code = 3
 
 
-class NothingReadable(OomdoctorError):
-    """None of the inputs could be read."""
-
-    exit_code = 3
-
-
 class BundleError(OomdoctorError):
     """An incident bundle cannot be written or read back."""
 

@@ -68,6 +68,8 @@ def analyze(
         _print(text)
     else:
         _write(output, text)
+    for note in diagnosis.notes:
+        click.echo(f"oomdoctor: {note}", err=True)
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
         click.echo(f"oomdoctor: {record.path}: {record.why}", err=True)

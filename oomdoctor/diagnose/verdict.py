@@ -32,9 +32,9 @@ def decide(
             return Verdict.DEGRADED
         if first.family == "not-oom":
             return Verdict.NOT_OUT_OF_MEMORY
-    if incidents:
+    if any(incident.is_memory for incident in incidents):
         return Verdict.OUT_OF_MEMORY
-    if first or _failed(facts):
+    if first or incidents or _failed(facts):
         return Verdict.UNDETERMINED
     return Verdict.NO_FAILURE
 
@@ -62,15 +62,14 @@ def summarise(
 
 def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:
     if verdict is Verdict.NO_FAILURE:
-        return "Nothing in the input failed for want of memory."
+        return "The input shows no failure for want of memory."
     if not incidents:
         ending = _ending(facts)
         return f"The input shows no allocation that failed{ending}."
-    incident = replace(incidents[0], cause=incidents[0].cause[:1].upper() + incidents[0].cause[1:])
+    incident = replace(incidents[0], cause=_capitalised(incidents[0].cause))
     if incident.where == "host":
         return _on_the_host(incident, facts)
-    nowhere = not incident.where or incident.where.startswith("the ")
-    sentence = incident.cause if nowhere else f"{incident.cause} on {incident.where}"
+    sentence = f"{incident.cause}{_at(incident.where)}"
     numbers = []
     if incident.requested_bytes is not None:
         numbers.append(f"{format_bytes(incident.requested_bytes)} asked for")
@@ -81,6 +80,18 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if total is not None:
         numbers.append(f"{format_bytes(total)} in all")
     return f"{sentence}: {', '.join(numbers)}." if numbers else f"{sentence}."
+
+
+def _capitalised(cause: str) -> str:
+    """As a sentence begins; the name of an exception (`numpy.…Error`) stays as it is."""
+    return cause[:1].upper() + cause[1:] if cause.split(" ", 1)[0].isalpha() else cause
+
+
+def _at(where: str) -> str:
+    """` on cuda:0`, ` in vllm`, and nothing for a place that says nothing (`the program`)."""
+    if not where or where.startswith("the "):
+        return ""
+    return f" on {where}" if ":" in where else f" in {where}"
 
 
 def _on_the_host(incident: Incident, facts: FactSet) -> str:
@@ -126,7 +137,7 @@ def _ending(facts: FactSet) -> str:
 def _why(verdict: Verdict, findings: Sequence[Finding]) -> str:
     if not findings:
         return {
-            Verdict.NO_FAILURE: "There is nothing to explain.",
+            Verdict.NO_FAILURE: "What it does not show cannot be excluded.",
             Verdict.UNDETERMINED: "No rule of the playbook matches, so the cause is unknown.",
         }.get(verdict, "No rule of the playbook matches, so the cause is unknown; see what evidence is missing.")
     first = findings[0]

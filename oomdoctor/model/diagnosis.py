@@ -145,6 +145,8 @@ class Incident:
     """In plain words of the input ('CUDA out of memory', 'killed by the kernel'), not a diagnosis."""
     source: str
     requested_bytes: int | None = None
+    is_memory: bool = True
+    """False for an end that proves nothing by itself: a signal, exit 137."""
 
 
 @dataclass(frozen=True)

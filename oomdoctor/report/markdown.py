@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
 from .text import shorten
-from .view import ReportView, view_report
+from .view import MissingView, ReportView, view_report
 
 _MOST = 4
 _CELL = 60
@@ -37,12 +37,18 @@ def render(diagnosis: Diagnosis) -> str:
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
     if view.missing:
-        rows = [f"- {_text(each.what)}" + (f": {_text(each.why)}" if each.why else "") for each in view.missing[:_MOST]]
+        rows = [_gap(each) for each in view.missing[:_MOST]]
         if len(view.missing) > _MOST:
             rows.append(f"- and {len(view.missing) - _MOST} more")
         blocks.append("\n".join(["**Not seen**", "", *rows]))
     blocks.append(f"Fingerprint: {_code(view.fingerprint)} · oomdoctor {view.version}")
     return "\n\n".join(blocks) + "\n"
+
+
+def _gap(missing: MissingView) -> str:
+    why = f": {_text(missing.why)}" if missing.why else ""
+    how = f" → {_code(missing.how_to_get_it)}" if missing.how_to_get_it else ""
+    return f"- {_text(missing.what)}{why}{how}"
 
 
 def _budget(bar: BudgetView) -> str:

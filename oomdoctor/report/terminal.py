@@ -109,12 +109,13 @@ def _missing(view: ReportView, console: Console) -> None:
     if not view.missing:
         return
     _heading(console, "Not seen", "")
-    rows = [f"{each.what}: {each.why}" if each.why else each.what for each in view.missing[:_MOST]]
-    if len(view.missing) > _MOST:
-        rows.append(f"and {len(view.missing) - _MOST} more in the report")
     table = Table.grid(padding=(0, 1))
-    for row in rows:
-        table.add_row("-", Text(row, overflow="fold"))
+    for each in view.missing[:_MOST]:
+        table.add_row("-", Text(f"{each.what}: {each.why}" if each.why else each.what, overflow="fold"))
+        if each.how_to_get_it:
+            table.add_row("", Text(each.how_to_get_it, overflow="fold", style="green"))
+    if len(view.missing) > _MOST:
+        table.add_row("-", Text(f"and {len(view.missing) - _MOST} more in the report"))
     console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
 
 

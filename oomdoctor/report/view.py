@@ -38,7 +38,7 @@ TAGS = {
 }
 
 NO_CAUSE = {
-    Verdict.NO_FAILURE: "None: nothing in the input failed for want of memory.",
+    Verdict.NO_FAILURE: "None: the input shows no failure for want of memory.",
     Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
 }
 
@@ -217,7 +217,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         made=format_time(diagnosis.made_seconds) if diagnosis.made_seconds else "",
         fingerprint=one_line(diagnosis.fingerprint, 120),
         verdict=diagnosis.verdict.value,
-        tag=TAGS[diagnosis.verdict],
+        tag=_tag(diagnosis),
         headline=headline,
         lead=lead,
         figures=_figures(budgets[0] if budgets else None, bars[0] if bars else None),
@@ -227,10 +227,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         no_cause="" if findings else NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED]),
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
-        missing=tuple(
-            MissingView(one_line(each.what, _LINE), one_line(each.why, _LINE), one_line(each.how_to_get_it, 1000))
-            for each in diagnosis.missing
-        ),
+        missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         charts=view_charts(diagnosis.series),
         holdings=holdings,
@@ -298,6 +295,26 @@ def view_holdings(holdings: tuple[Holding, ...], budgets: tuple[Budget, ...]) ->
     )
 
 
+def _not_read(diagnosis: Diagnosis) -> Iterator[MissingView]:
+    for each in diagnosis.inputs:
+        if each.status != "read":
+            read = "read in part" if each.status == "partly" else "not read"
+            yield MissingView(one_line(f"{each.path} ({read})", _LINE), one_line(each.why, _LINE), "")
+
+
+def _missing(diagnosis: Diagnosis) -> Iterator[MissingView]:
+    for each in diagnosis.missing:
+        yield MissingView(one_line(each.what, _LINE), one_line(each.why, _LINE), one_line(each.how_to_get_it, 1000))
+
+
+def _tag(diagnosis: Diagnosis) -> str:
+    """The verdict in a word or two, with how many failures the input holds where that is more than one."""
+    verdict, several = TAGS[diagnosis.verdict], len(diagnosis.incidents)
+    if diagnosis.verdict is Verdict.UNDETERMINED and diagnosis.findings:
+        verdict = "No failed allocation seen"
+    return verdict if several < 2 else f"{verdict} · the latest of {several} failures in the input"
+
+
 def _primary_first(diagnosis: Diagnosis) -> list[Budget]:
     """The budgets, that of the place the report is about first."""
     budgets = list(diagnosis.budgets)
@@ -326,7 +343,8 @@ def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...
     if budget.request_bytes is not None:
         figures.append(Figure("asked for", format_bytes(budget.request_bytes)))
     if bar.free_bytes is not None:
-        figures.append(Figure("free", format_bytes(bar.free_bytes)))
+        free = "free" if ":" in budget.where or budget.where == "host" else "left below the limit"
+        figures.append(Figure(free, format_bytes(bar.free_bytes)))
         if budget.request_bytes is not None and budget.request_bytes > bar.free_bytes:
             figures.append(Figure("short by", format_bytes(budget.request_bytes - bar.free_bytes)))
     return tuple(figures)
@@ -408,16 +426,13 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
 
 
 def _effect(remedy: Remedy) -> str:
+    """What it frees and whether that is enough; empty where neither can be computed from the evidence."""
     if remedy.frees_bytes is None:
-        return {
-            True: "Enough for the request that failed; how much it frees was not computed.",
-            False: "Not enough by itself; how much it frees was not computed.",
-            None: "How much it frees cannot be computed from this evidence.",
-        }[remedy.enough]
+        return {True: "Enough by itself.", False: "Not enough by itself.", None: ""}[remedy.enough]
     frees = f"Frees {format_bytes(remedy.frees_bytes)}"
     return {
-        True: f"{frees}: enough for the request that failed.",
-        False: f"{frees}: not enough by itself.",
+        True: f"{frees}, which is enough.",
+        False: f"{frees}, which is not enough by itself.",
         None: f"{frees}; whether that is enough is not known.",
     }[remedy.enough]
 

@@ -18,6 +18,7 @@ READ = (InputRecord("crash.log", "log", "read"),)
 REFUSED = (InputRecord("crash.log", "log", "refused", "no such file"),)
 DEVICE = Incident(None, "cuda:0", "CUDA out of memory", "crash.log:3", 2 * GIB)
 HOST = Incident(None, "host", "MemoryError in process 7", "probe/7.records:3")
+SIGNAL = Incident(None, "the command", "ended by signal 11", "exit record", is_memory=False)
 FINDING = Finding(
     "FRG001", "fragmentation", "fragmentation", "No block is large enough", Confidence.LIKELY, {"device": "cuda:0"}, "…"
 )
@@ -52,6 +53,8 @@ def known(**values: Any) -> FactSet:
         ),
         ([replace(FINDING, confidence=Confidence.POSSIBLE)], [], {}, READ, Verdict.UNDETERMINED),
         ([FINDING], [], {}, READ, Verdict.UNDETERMINED),
+        ([], [SIGNAL], {"exit__signal": 11}, READ, Verdict.UNDETERMINED),
+        ([], [SIGNAL, DEVICE], {"exit__signal": 6}, READ, Verdict.OUT_OF_MEMORY),
     ],
 )
 def test_the_verdict(findings: Any, incidents: Any, facts: Any, inputs: Any, expected: Verdict) -> None:
@@ -78,6 +81,19 @@ def test_what_is_not_known_is_not_said() -> None:
 def test_the_sentence_begins_as_a_sentence_and_names_no_empty_place() -> None:
     step = Incident(None, "the program", "a memory limit was hit", "crash.log:3")
     assert summarise(Verdict.OUT_OF_MEMORY, [], [step], (), known()).startswith("A memory limit was hit. ")
+
+
+@pytest.mark.parametrize(
+    ("where", "cause", "sentence"),
+    [
+        ("cuda:1", "device out of memory", "Device out of memory on cuda:1. "),
+        ("vllm", "nothing left for the KV pool", "Nothing left for the KV pool in vllm. "),
+        ("host", "numpy.core.ArrayMemoryError in process 7", "numpy.core.ArrayMemoryError in process 7. "),
+    ],
+)
+def test_places_and_names_stay_what_they_are(where: str, cause: str, sentence: str) -> None:
+    incident = Incident(None, where, cause, "crash.log:3")
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [incident], (), known()).startswith(sentence)
 
 
 def test_host_memory_that_grew_until_the_limit_of_the_process() -> None:

@@ -100,7 +100,7 @@ def test_the_first_screen_answers() -> None:
         "idle in the allocator",
         "likely",
         "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-        "Frees 5.31 GiB: enough for the request that failed.",
+        "Frees 5.31 GiB, which is enough.",
         "Not seen:",
         "processes on cuda:1",
     ):
