@@ -47,19 +47,20 @@ class EventKind(str, Enum):
     another one was being handled), complete (bool)"""
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
-    """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|…), requested_bytes, shape, dtype"""
+    """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|java|v8|go|rust|…), requested_bytes, shape, dtype,
+    pool (java: heap|metaspace|direct|thread|native), limit_bytes and used_bytes of that allocator"""
     HOST_LARGE_ALLOCATION = "host-large-allocation"
     """tcmalloc's warning: requested_bytes"""
     PINNED_ALLOCATION_FAILED = "pinned-allocation-failed"
     """requested_bytes, recovered (bool), engine"""
     PROCESS_KILLED = "process-killed"
-    """signal (int), exit_code (int), pid, program, reported_by (shell|elastic|deepspeed|spawn|dataloader|ray|kubernetes|docker|slurm|systemd|vllm|…),
-    oom_stated (bool: the reporter itself says memory was why), guess_only (bool: it lists memory among guesses)"""
+    """signal (int), exit_code (int), pid, program, reported_by (shell|elastic|deepspeed|spawn|dataloader|ray|kubernetes|docker|slurm|systemd|vllm|
+    process-pool|multiprocessing|compiler|…), oom_stated (bool: the reporter itself says memory was why), guess_only (bool: it lists memory among guesses)"""
     KERNEL_OOM = "kernel-oom"
     """The kernel's killer. constraint (global|memcg), pid, program, anon_rss_bytes, shmem_rss_bytes, total_vm_bytes, oom_score_adj,
     cgroup, limit_bytes, usage_bytes"""
     MEMORY_LIMIT_HIT = "memory-limit-hit"
-    """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|…),
+    """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|yarn|…),
     limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""
     SHM_EXHAUSTED = "shm-exhausted"
     """requested_bytes, path, signal"""

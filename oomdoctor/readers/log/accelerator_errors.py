@@ -7,6 +7,7 @@ from itertools import islice
 
 from ...model.events import EventKind, LogEvent
 from .family import Build, Family, Line, Pattern
+from .prose import mentioned
 from .statement import event, integer
 
 _PIN_THREAD = "in pin memory thread"
@@ -30,8 +31,10 @@ def _thread(line: Line) -> str | None:
     return None
 
 
-def _runtime(match: re.Match[str], line: Line) -> LogEvent:
+def _runtime(match: re.Match[str], line: Line) -> LogEvent | None:
     """`CUDA error: out of memory` and its kin: a call into the driver failed, not the caching allocator."""
+    if mentioned(line.text, match.start(), match.end()):
+        return None
     memory = "out of memory" in match["code"].lower()
     return event(
         EventKind.ACCELERATOR_ERROR,
@@ -47,7 +50,9 @@ def _runtime(match: re.Match[str], line: Line) -> LogEvent:
 def _out_of_memory(library: str) -> Build:
     """For forms whose words are always about memory; groups `call`, `bytes` and `device` are taken where named."""
 
-    def build(match: re.Match[str], line: Line) -> LogEvent:
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if mentioned(line.text, match.start(), match.end()):
+            return None
         given = match.groupdict()
         return event(
             EventKind.ACCELERATOR_ERROR,
@@ -67,7 +72,9 @@ def _out_of_memory(library: str) -> Build:
 def _may_mask(library: str, code: str | None = None) -> Build:
     """For errors that do not speak of memory but are often the first sign of its shortage."""
 
-    def build(match: re.Match[str], line: Line) -> LogEvent:
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if mentioned(line.text, match.start(), match.end()):
+            return None
         given = match.groupdict()
         return event(
             EventKind.ACCELERATOR_ERROR,
@@ -88,7 +95,7 @@ def _call(text: str) -> str | None:
 
 def _status(match: re.Match[str], line: Line) -> LogEvent | None:
     """`CUBLAS_STATUS_…` and the like of every library."""
-    if match["word"].endswith("_SUCCESS"):
+    if match["word"].endswith("_SUCCESS") or mentioned(line.text, match.start(), match.end()):
         return None
     library = match["library"]
     expression = re.search(r"expr=([^;]{1,200})", line.text)

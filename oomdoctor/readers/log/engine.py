@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import BinaryIO
 
 from ...model.devices import DeviceReading
@@ -66,14 +67,29 @@ class _Span:
     number: int
 
 
+@dataclass(frozen=True)
+class _Index:
+    """The patterns of some families, and what finds their anchors."""
+
+    patterns: Mapping[str, Sequence[tuple[int, Pattern]]]
+    """By anchor, each with its place in the order of the families."""
+    scanner: LiteralScanner
+
+
+@cache
+def _index_of(families: tuple[Family, ...]) -> _Index:
+    """Kept, for it takes as long as reading some megabytes, and a folder may hold thousands of small logs."""
+    patterns: dict[str, list[tuple[int, Pattern]]] = {}
+    for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
+        patterns.setdefault(pattern.anchor, []).append((number, pattern))
+    return _Index(patterns, LiteralScanner([*patterns, *nvidia_smi.ANCHORS]))
+
+
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
-        self.patterns: dict[str, list[tuple[int, Pattern]]] = {}
-        """By anchor, each with its place in the order of the families."""
-        for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
-            self.patterns.setdefault(pattern.anchor, []).append((number, pattern))
-        self.scanner = LiteralScanner([*self.patterns, *nvidia_smi.ANCHORS])
+        index = _index_of(tuple(families))
+        self.patterns, self.scanner = index.patterns, index.scanner
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
         self.first_devices: list[DeviceReading] = []
         self.last_devices: deque[DeviceReading] = deque(maxlen=_DEVICE_READINGS)

@@ -33,7 +33,7 @@ _UNITS: dict[str, tuple[str, Callable[[str], FieldValue]]] = {
     "mib": (_NUMBER, _scaled(MIB)),
     "gib": (_NUMBER, _scaled(GIB)),
     "gb": (_NUMBER, _scaled(10**9)),
-    "size": (_NUMBER + r"(?: ?(?:[KMGT]i?B|[Bb]ytes?|B)\b)?", parse_size),
+    "size": (_NUMBER + r"(?:\.? ?(?:[KMGT]i?B|[Bb]ytes?|B)\b)?", parse_size),
     "n": (r"-?[0-9]{1,12}(?:,[0-9]{3}){0,4}", lambda text: int(text.replace(",", ""))),
     "x": (_NUMBER, lambda text: float(text.replace(",", ""))),
     "percent": (_NUMBER, lambda text: float(text.replace(",", "")) / 100),

@@ -92,7 +92,7 @@ def _top_processes(lines: list[str]) -> tuple[FieldValue, ...]:
     """The rows `PID MEM COMMAND` of Ray's table."""
     rows: list[FieldValue] = []
     for text in lines:
-        if row := re.match(r"\s*(\d{1,10})\s{1,20}(\d+(?:\.\d+)?)(?: ?Gi?B)?\s{1,20}(\S.{0,300})$", text):
+        if row := re.match(r"\s*(\d{1,10})\s{1,20}(\d+(?:\.\d*)?)(?: ?Gi?B)?\s{1,20}(\S.{0,300})$", text):
             rows.append((int(row[1]), size(f"{row[2]} GiB"), row[3].strip()))
     return tuple(rows)
 
@@ -132,9 +132,7 @@ FAMILY = Family(
             _numpy,
         ),
         Pattern("MemoryError", re.compile(r"^\s*(?:builtins\.)?MemoryError:?\s*$"), _failed("python")),
-        Pattern("std::bad_alloc", re.compile(r"std::bad_alloc(?!: (?:out_of_memory|CUDA))"), _failed("malloc")),
         Pattern("Cannot allocate memory", re.compile(r"\[Errno 12\] Cannot allocate memory"), _no_memory_errno),
-        Pattern("Cannot allocate memory", re.compile(r"\bfork: Cannot allocate memory"), _failed("fork")),
         Pattern("WinError 1455", re.compile(r"\[WinError 1455\]"), _failed("windows-paging")),
         Pattern(
             "tcmalloc: large alloc",
@@ -185,7 +183,7 @@ FAMILY = Family(
             "of the memory on node",
             re.compile(
                 r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
-                r" \((?P<used>\d+(?:\.\d+)?) / (?P<total>\d+(?:\.\d+)?) GB\)"
+                r" \((?P<used>\d+(?:\.\d*)?) / (?P<total>\d+(?:\.\d*)?) GB\)"
             ),
             _old_ray_monitor,
         ),

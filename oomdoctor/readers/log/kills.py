@@ -8,6 +8,7 @@ import signal as signals
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import KIB
 from .family import Build, Family, Line, Pattern
+from .prose import mentioned
 from .statement import event, integer, size
 
 _KILL = 9
@@ -18,6 +19,8 @@ def _killed(reported_by: str, oom_stated: bool = False, **more: FieldValue) -> B
     """A kill; groups `pid`, `program`, `signal`, `name`, `exit` are taken where named. Only signals count as kills."""
 
     def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if mentioned(line.text, match.start(), match.end()):
+            return None
         given = match.groupdict()
         number = _signal(given.get("signal"), given.get("name"))
         code = integer(given.get("exit"))
@@ -169,7 +172,9 @@ FAMILY = Family(
         ),
         Pattern(
             "node running low on memory",
-            re.compile(r"(?:Task|Actor|Worker)s? (?:was|were) killed due to the node running low on memory"),
+            re.compile(
+                r"(?:Task|Actor|[Ww]orker)(?:s|\(s\))? (?:was|were) killed due to the node running low on memory"
+            ),
             _killed("ray", oom_stated=True),
         ),
         Pattern(
@@ -205,7 +210,11 @@ FAMILY = Family(
         ),
         # --- containers
         Pattern("OOMKilled", re.compile(r'"OOMKilled": ?(?P<value>true|false)'), _docker_state),
-        Pattern("OOMKilled", re.compile(r'(?<!")\bOOMKilled\b(?!")'), _killed("kubernetes", oom_stated=True)),
+        Pattern(
+            "OOMKilled",
+            re.compile(r'(?<!")\bOOMKilled\b(?!"| (?!(?:with|at|on|after|by|in)\b)[a-z])'),
+            _killed("kubernetes", oom_stated=True),
+        ),
         Pattern(
             "137",
             re.compile(

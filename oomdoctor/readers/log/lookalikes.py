@@ -84,8 +84,8 @@ FAMILY = Family(
             re.compile(r"1EB memory"),
             lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
         ),
-        Pattern("EiB", re.compile(r"(?P<size>\d{1,30}(?:\.\d{1,6})? ?EiB)"), _impossible),
-        Pattern("PiB", re.compile(r"(?P<size>\d{4,30}(?:\.\d{1,6})? ?PiB)"), _impossible),
+        Pattern("EiB", re.compile(r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)"), _impossible),
+        Pattern("PiB", re.compile(r"(?P<size>\d{4,30}(?:\.\d{0,6})? ?PiB)"), _impossible),
         Pattern(
             "bytes. Error code 12",
             re.compile(rf"tried to allocate (?P<size>{SIZE})"),

@@ -17,7 +17,7 @@ _ENGINE = "ollama"
 _form = partial(form, _ENGINE)
 
 _PAIR = re.compile(r'(?:^|\s)([\w.]{1,60})=("(?:[^"\\]|\\.){0,4000}"|[^\s"]{1,400})')
-_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([KMGT]?i?B)\b")
+_SIZE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,6})?) ?([KMGT]?i?B)\b")
 
 
 def _pairs(line: Line) -> dict[str, str]:

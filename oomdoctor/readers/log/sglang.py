@@ -30,7 +30,7 @@ def _sizes(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.ENGINE_KV_POOL, line, {"engine": _ENGINE, **fields})
 
 
-_PART = re.compile(r"\b[\w ]{1,60} size: ([0-9]{1,9}(?:\.[0-9]{1,6})?) ?GB")
+_PART = re.compile(r"\b[\w ]{1,60} size: ([0-9]{1,9}(?:\.[0-9]{0,6})?) ?GB")
 
 
 def _mamba(match: re.Match[str], line: Line) -> LogEvent:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import parse_size
 from .family import Line
 
-SIZE = r"-?\d[\d,]{0,24}(?:\.\d{1,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
-"""A size with its unit, to be put into a group."""
+SIZE = r"-?\d[\d,]{0,24}(?:\.\d{0,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
+"""A size with its unit, to be put into a group. NumPy prints three digits with a bare dot: `298. GiB`."""
 
 _LONGEST_TEXT = 2000
+_DIMENSION = re.compile(r"[0-9]{1,20}")
 
 
 def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: FieldValue) -> LogEvent:
@@ -49,7 +51,8 @@ def shape(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     parts = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else None
+    numbers = [int(part) for part in parts if _DIMENSION.fullmatch(part)]
+    return tuple(numbers) if len(numbers) == len(parts) else None
 
 
 def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 8) -> str:

@@ -123,7 +123,7 @@ FAMILY = Family(
             "ran out of memory trying to allocate",
             re.compile(
                 r"Allocator (?:\((?P<allocator>\w{1,60})\) )?ran out of memory trying to allocate "
-                r"(?P<size>\d+(?:\.\d+)? ?(?:Bytes|[KMGT]?i?B))"
+                r"(?P<size>\d+(?:\.\d*)? ?(?:Bytes|[KMGT]?i?B))"
                 r"(?: {0,2}\(rounded to (?P<rounded>\d{1,20})(?: Bytes)?\))?"
             ),
             _ran_out,

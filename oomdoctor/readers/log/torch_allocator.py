@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ...model.events import EventKind, FieldValue, LogEvent
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
+from .prose import mentioned, printed
 from .statement import SIZE, event, integer, joined, size
 
 _UNKNOWN_SIZE = 1 << 60
@@ -62,7 +63,12 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     text = joined(line, _ENDS, _BEGINNINGS)
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
     fields, device = _amounts(statement)
-    return (event(EventKind.DEVICE_OOM, line, device, **_who(before), **fields, advice=_advice(statement)),)
+    who = _who(before)
+    if fields["requested_bytes"] is None and (
+        who["backend"] is None or mentioned(line.text, match.start(), match.end())
+    ):
+        return ()
+    return (event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement)),)
 
 
 def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
@@ -129,7 +135,7 @@ def _known(value: int | None) -> bool:
 
 def _pid(text: str) -> int | None:
     """None for a process id that was blotted out."""
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _advice(statement: str) -> str | None:
@@ -160,6 +166,8 @@ def _no_request(match: re.Match[str], line: Line) -> LogEvent | None:
     """`CUDA out of memory.` with nothing after it: cut off, or in an engine's own words (which its family reads)."""
     if "Tried to allocate" in line.text or "MPS allocated" in line.text:
         return None
+    if not printed(line.text, match.start(), match.end()):
+        return None
     who = _who(line.text[: match.end()])
     return event(EventKind.DEVICE_OOM, line, **who, generation="bare")
 
@@ -170,7 +178,9 @@ def _old_runtime(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.DEVICE_OOM, line, backend="cuda", exception_type=exception, generation="bare")
 
 
-def _mps(match: re.Match[str], line: Line) -> LogEvent:
+def _mps(match: re.Match[str], line: Line) -> LogEvent | None:
+    if "MPS allocated" not in line.text and not printed(line.text, match.start(), match.end()):
+        return None
     text = joined(line, ("private pool", "shared pool"), _BEGINNINGS[1:])
     pool = re.search(r"on (private|shared) pool", text)
     request = _REQUEST.search(text)
@@ -194,10 +204,12 @@ _MPS = {
 }
 
 
-def _malloc_async(match: re.Match[str], line: Line) -> LogEvent:
+def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
     """The cudaMallocAsync backend: a sentence and a small table on the next lines (or after escaped line ends)."""
     table = "\n".join([line.text[match.end() :], *line.following(8)])
     amounts = {name: size(found[1]) for name, regex in _MALLOC_ASYNC.items() if (found := regex.search(table))}
+    if not amounts and not printed(line.text, match.start(), match.end()):
+        return None
     lead = line.text[: match.start()].rstrip()
     exception = _EXCEPTION.search(f"{lead} ")
     return event(

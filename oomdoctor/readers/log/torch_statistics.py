@@ -20,7 +20,8 @@ _ROWS = (
 _LONGEST_TABLE = 60
 
 _ROW = re.compile(
-    r"\| *(?P<name>[A-Za-z][\w -]{1,40}?) *\| *(?P<now>\d+ *[KMGTP]?i?B?) *\| *(?P<peak>\d+ *[KMGTP]?i?B?) *\|"
+    r"\| *(?P<name>[A-Za-z][\w -]{1,40}?) *\| *(?P<now>[0-9]{1,20} *[KMGTP]?i?B?) *"
+    r"\| *(?P<peak>[0-9]{1,20} *[KMGTP]?i?B?) *\|"
 )
 _BYTES_OF = {
     "Allocated memory": ("allocated_bytes", "peak_allocated_bytes"),
@@ -46,9 +47,9 @@ def _summary(match: re.Match[str], line: Line) -> LogEvent | None:
     device: int | None = None
     row_before = ""
     for text in rows:
-        if counts := re.search(r"CUDA OOMs: (\d+) *\| *cudaMalloc retries: (\d+)", text):
+        if counts := re.search(r"CUDA OOMs: ([0-9]{1,12}) *\| *cudaMalloc retries: ([0-9]{1,12})\b", text):
             fields |= {"ooms": int(counts[1]), "retries": int(counts[2])}
-        elif named := re.search(r"memory summary, device ID (\d+)", text):
+        elif named := re.search(r"memory summary, device ID ([0-9]{1,4})\b", text):
             device = int(named[1])
         elif row := _ROW.search(text):
             if row["name"] in _BYTES_OF:
@@ -102,14 +103,14 @@ FAMILY = Family(
         ),
         Pattern(
             "CPU Virtual Memory:",
-            re.compile(rf"CPU Virtual Memory: {{1,4}}used = ({SIZE}), percent = (\d+(?:\.\d+)?)%"),
+            re.compile(rf"CPU Virtual Memory: {{1,4}}used = ({SIZE}), percent = (\d+(?:\.\d*)?)%"),
             _deepspeed_host,
         ),
         Pattern(
             "max allocated:",
             re.compile(
-                r"memory \(MB\) \| allocated: (\d+(?:\.\d+)?) \| max allocated: (\d+(?:\.\d+)?)"
-                r" \| reserved: (\d+(?:\.\d+)?) \| max reserved: (\d+(?:\.\d+)?)"
+                r"memory \(MB\) \| allocated: (\d+(?:\.\d*)?) \| max allocated: (\d+(?:\.\d*)?)"
+                r" \| reserved: (\d+(?:\.\d*)?) \| max reserved: (\d+(?:\.\d*)?)"
             ),
             _megatron,
         ),

@@ -10,14 +10,16 @@ import pytest
 
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.model.events import LogEvent
-from oomdoctor.readers.log import host_memory, kernel_oom, kills
+from oomdoctor.readers.log import host_memory, kernel_oom, kills, runtimes
 from oomdoctor.readers.log.engine import read_log
 
 MIB, GIB = 1 << 20, 1 << 30
 
 
 def said(text: str) -> tuple[LogEvent, ...]:
-    return read_log(io.BytesIO(text.encode()), "a.log", (host_memory.FAMILY, kernel_oom.FAMILY, kills.FAMILY)).events
+    return read_log(
+        io.BytesIO(text.encode()), "a.log", (host_memory.FAMILY, runtimes.FAMILY, kernel_oom.FAMILY, kills.FAMILY)
+    ).events
 
 
 def killed(**fields: Any) -> tuple[K, dict[str, Any]]:
@@ -284,3 +286,22 @@ def test_a_block_whose_end_is_missing() -> None:
 def test_two_blocks_are_two_events() -> None:
     events = said(BLOCK + BLOCK.replace("42", "43").replace("2097152", "4194304"))
     assert [event.fields["limit_bytes"] for event in events] == [2 * GIB, 4 * GIB]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        (
+            "MemoryError: Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64",
+            298 * GIB,
+        ),
+        ("MemoryError: Unable to allocate 800. MiB for an array with shape (10, 20) and data type int8", 800 * MIB),
+        (
+            "_ArrayMemoryError: Unable to allocate 1.00 TiB for an array with shape (10, 20) and data type int8",
+            1024 * GIB,
+        ),
+    ],
+)
+def test_numpy_prints_three_digits_with_a_bare_dot(text: str, size: int) -> None:
+    (event,) = said(text)
+    assert event.fields["requested_bytes"] == size
