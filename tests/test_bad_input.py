@@ -130,6 +130,8 @@ FORMS = {
     "tqdm": b" 10%|#   | 1/10\r 20%|##  | 2/10\r" + OOM.encode() + b"\r",
     "gzip": gzip.compress(OOM.encode()),
     "no end of line": OOM.encode().rstrip(),
+    "zeros where it was cut short": bytes(1000) + b"\n" + OOM.encode(),
+    "zeros at its end": OOM.encode() + b"\n" + bytes(1000),
 }
 
 
@@ -152,6 +154,98 @@ def test_standard_input_is_read(tmp_path: Path) -> None:
     assert status == 0
     assert only_input(report)["path"] == "-"
     assert report["verdict"] == "out-of-memory"
+
+
+def test_the_same_file_by_other_names_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(OOM)
+    (tmp_path / "latest.log").symlink_to("a.log")
+    report, status, _ = analyze(log, f"{tmp_path}/../{tmp_path.name}/a.log", tmp_path / "latest.log", tmp_path)
+    assert status == 0
+    assert [record["path"] for record in report["inputs"]] == [str(log)]
+    assert report["facts"]["oom.count"]["value"] == 1
+
+
+def test_links_in_a_circle_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "up").symlink_to(".")
+    report, status, errors = analyze(tmp_path)
+    assert (status, errors) == (0, "")
+    assert [record["path"] for record in report["inputs"]] == [f"{tmp_path}/a.log"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
+def test_a_folder_that_may_not_be_listed_does_not_hide_the_others(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    (tmp_path / "closed").mkdir(mode=0)
+    report, status, errors = analyze(tmp_path)
+    assert (status, report["verdict"]) == (0, "out-of-memory")
+    assert "closed: Permission denied" in errors
+
+
+def test_a_pipe_by_name_is_read(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, OOM.encode())
+    os.close(write)
+    done = subprocess.run(
+        [sys.executable, "-m", "oomdoctor", "analyze", f"/dev/fd/{read}", "--format", "json"],
+        capture_output=True,
+        pass_fds=[read],
+        timeout=60,
+    )
+    os.close(read)
+    assert json.loads(done.stdout)["verdict"] == "out-of-memory"
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    report, status, _ = analyze(tmp_path / "pipe")
+    assert status == 3
+    assert only_input(report)["why"] == "the file is empty"
+
+
+def test_an_empty_name_is_not_the_folder_that_we_are_in(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    report, status, _ = analyze("", cwd=tmp_path)
+    assert status == 3
+    assert only_input(report)["why"] == "the name is empty"
+
+
+ABSURD = {
+    "a host request without a shape": "RuntimeError: [enforce fail at alloc_cpu.cpp:75] data. DefaultCPUAllocator: not "
+    "enough memory: you tried to allocate 18446744073709551616 bytes.",
+    "a table of numbers without end": f"|   CUDA OOMs: {'9' * 5000}   |   cudaMalloc retries: 1 |\n"
+    f"| Allocated memory      | {'9' * 400} GiB | {'9' * 5000} GiB |",
+    "nvidia-smi with numbers without end": "index, memory.total [MiB], memory.used [MiB]\n"
+    f"0, {'9' * 400} MiB, {'9' * 5000}\n{'9' * 5000}, 1 MiB, 1 MiB\n²​, 1 MiB, 1 MiB\n²,²,²",
+    "a shape that is no numbers": "OOM when allocating tensor with shape[²,3] and type float on /device:GPU:0",
+}
+
+
+@pytest.mark.parametrize("what", ABSURD)
+def test_absurd_numbers_beside_a_message_do_not_hide_it(tmp_path: Path, what: str) -> None:
+    (tmp_path / "a.log").write_text(f"{ABSURD[what]}\n\n{OOM}\n")
+    report, status, _ = analyze(tmp_path / "a.log")
+    assert (status, report["verdict"]) == (0, "out-of-memory")
+
+
+@pytest.mark.parametrize("free", [True, -1, 1 << 200, "x", None])
+def test_a_snapshot_whose_free_memory_is_no_size_leaves_it_unknown(tmp_path: Path, free: object) -> None:
+    event = {"action": "oom", "size": 30 << 20, "device_free": free, "stream": 0, "time_us": 1, "frames": []}
+    (tmp_path / "s.pickle").write_bytes(pickle.dumps({"segments": [], "device_traces": [[event]]}))
+    report, status, _ = analyze(tmp_path / "s.pickle")
+    assert status == 0
+    assert report["facts"]["oom.requested_bytes@cuda:0"]["value"] == 30 << 20
+    assert "oom.free_bytes@cuda:0" not in report["facts"]
+
+
+def test_a_thousand_small_logs_are_read_in_time(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / f"{number}.log").write_text("step 1\n")
+    started = time.monotonic()
+    assert analyze(tmp_path)[1] == 0
+    assert time.monotonic() - started < 30
 
 
 def test_a_log_without_a_failure_says_so(tmp_path: Path) -> None:

@@ -118,9 +118,17 @@ def _read_manifest(bundle: Path) -> dict[str, Any]:
     return manifest
 
 
+def leads_inside(path: Path, folder: Path) -> bool:
+    """Whether `path`, its links followed, lies in `folder` (resolved already). A link in a circle leads nowhere."""
+    try:
+        return path.resolve().is_relative_to(folder)
+    except (RuntimeError, OSError):  # before Python 3.13 a circle is a RuntimeError
+        return False
+
+
 def _open_inside(bundle: Path, file: Path) -> BinaryIO:
     """Open a regular file that really lies inside the bundle; raises OSError otherwise. Never waits on a pipe."""
-    if not file.resolve().is_relative_to(bundle.resolve()):
+    if not leads_inside(file, bundle.resolve()):
         raise PermissionError(1, "a link leads out of the bundle")
     opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(opened).st_mode):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ import click
 
 from ..errors import UsageError
 from ..model.units import format_bytes
+from .output import is_terminal, print_report, say
 
 FORMATS = ("terminal", "html", "json", "markdown")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
@@ -60,19 +63,20 @@ def analyze(
     from ..report import render
 
     chosen = output_format or _default_format(output)
-    stdin = sys.stdin.buffer if "-" in paths else None
+    _spare_inputs(output, paths)
+    stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with _progress() as progress:
         diagnosis = diagnose(paths, command=command, rules=rule_directories, stdin=stdin, progress=progress)
     text = render(diagnosis, chosen)
     if output is None:
-        _print(text)
+        print_report(text)
     else:
         _write(output, text)
     for note in diagnosis.notes:
         click.echo(f"oomdoctor: {note}", err=True)
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
-        click.echo(f"oomdoctor: {record.path}: {record.why}", err=True)
+        say(f"{record.path or repr(record.path)}: {record.why}")
     if len(refused) == len(diagnosis.inputs):
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):
@@ -82,15 +86,15 @@ def analyze(
 def _default_format(output: Path | None) -> str:
     if output is not None:
         return _BY_SUFFIX.get(output.suffix.lower(), "html")
-    return "terminal" if sys.stdout.isatty() else "markdown"
+    return "terminal" if is_terminal(sys.stdout) else "markdown"
 
 
-def _print(text: str) -> None:
-    """Standard output in UTF-8 whatever the locale says: a report must not die of an arrow."""
-    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
-    if not text.endswith("\n"):
-        sys.stdout.buffer.write(b"\n")
-    sys.stdout.buffer.flush()
+def _spare_inputs(output: Path | None, paths: tuple[str, ...]) -> None:
+    """Refuse to write the report over what it is about: a crash leaves its log only once."""
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):  # a name that is no file is told of elsewhere
+            if output is not None and path != "-" and output.is_file() and os.path.samefile(path, output):
+                raise UsageError(f"{output} is an input; name another file with --output")
 
 
 def _write(output: Path, text: str) -> None:
@@ -103,9 +107,11 @@ def _write(output: Path, text: str) -> None:
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int], None] | None]:
     """Tells on a terminal how far the reading is, once it has taken more than a second; nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield None
         return
+    from ..report.text import one_line
+
     started, told = time.monotonic(), 0.0
 
     def tell(path: str, done_bytes: int) -> None:
@@ -113,7 +119,7 @@ def _progress() -> Iterator[Callable[[str, int], None] | None]:
         now = time.monotonic()
         if now - started > 1 and now - told > 0.1:
             told = now
-            sys.stderr.write(f"\r\x1b[Kreading {path[-50:]}: {format_bytes(done_bytes)}")
+            sys.stderr.write(f"\r\x1b[Kreading {one_line(path[-50:])}: {format_bytes(done_bytes)}")
             sys.stderr.flush()
 
     yield tell

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 
 import click
 
 from .. import __version__
-from ..errors import OomdoctorError
+from ..errors import OomdoctorError, UsageError
+from .output import say, soften_streams
 
 COMMANDS = {
     "run": ("run:run", "Run a command under watch and report if it dies of memory."),
@@ -20,6 +22,10 @@ COMMANDS = {
     "rules": ("rules:rules", "Check, test and list rules, yours or the shipped ones."),
 }
 """Command name → (module:object below this package, one-line help)."""
+
+
+_OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE}
+"""What standard output can fail with; trouble with inputs is told where they are read."""
 
 
 class LazyGroup(click.Group):
@@ -51,8 +57,14 @@ def oomdoctor() -> None:
 
 def main() -> None:
     """Entry point: turns the errors a user can act on into a sentence and an exit status."""
+    soften_streams()
     try:
         oomdoctor(prog_name="oomdoctor")
     except OomdoctorError as error:
-        click.echo(f"oomdoctor: {error}", err=True)
+        say(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        say(f"cannot write to standard output: {error.strerror or error}")
+        sys.exit(UsageError.exit_code)

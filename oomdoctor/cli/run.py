@@ -104,6 +104,9 @@ def _conclude(outcome: RunOutcome, report: str) -> None:
     if outcome.bundle is None:
         _say("no folder for the evidence could be written; the command ran without being recorded")
         return
+    if not outcome.bundle.is_dir():
+        _say(f"the evidence is lost: {_shown(outcome.bundle)} was removed while the command ran")
+        return
     if report == "never" or (report == "auto" and not outcome.deserves_report):
         _say(f"evidence in {_shown(outcome.bundle)}")
         return

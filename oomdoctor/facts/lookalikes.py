@@ -43,7 +43,7 @@ def _is_garbage_length(event: LogEvent) -> bool:
     if requested is None or requested < _IMPOSSIBLE_FLAT_BYTES:
         return False
     dimensions = [d for d in shape if isinstance(d, int)] if isinstance(shape, tuple) else []
-    return math.prod(dimensions) > 0 and max(dimensions) == math.prod(dimensions)
+    return bool(dimensions) and max(dimensions) == math.prod(dimensions) > 0
 
 
 def _put_masked(evidence: Evidence, facts: FactSet) -> None:

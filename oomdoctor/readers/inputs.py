@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO, cast
 
+from ..bundle.read import leads_inside
 from ..errors import OomdoctorError
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Excerpt, InputRecord
@@ -58,6 +60,8 @@ class _Reading:
     devices: list[DeviceReading] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    """Files and folders by device and inode: one given again by another name would count each failure twice."""
 
     def evidence(self, command: str | None) -> Evidence:
         if command is None and self.runs:
@@ -77,10 +81,16 @@ class _Reading:
 
     def read_path(self, path: Path, shown: str) -> None:
         try:
-            if path.is_dir():
+            if not shown:  # which `Path` takes for the folder that we are in
+                self.record(shown, "unknown", "refused", "the name is empty")
+            elif path.exists() and not self._is_new(path):
+                return
+            elif path.is_dir():
                 self._read_folder(path, shown)
             elif path.is_file():
                 self._read_file(path, shown)
+            elif path.is_fifo():
+                self._read_fifo(path, shown)
             elif path.exists():
                 self.record(shown, "unknown", "refused", "neither a file nor a folder")
             else:
@@ -92,32 +102,62 @@ class _Reading:
         if stdin is None:
             self.record("-", "unknown", "refused", "there is no standard input")
             return
+        try:
+            self._read_pipe(stdin, "-")
+        except OSError as error:  # opened for writing only, or the disk has no room for it
+            self.record("-", "unknown", "refused", error.strerror or str(error))
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether this is the first time that the file or folder comes up."""
+        status = path.stat()
+        identity = (status.st_dev, status.st_ino)
+        if identity in self.seen:
+            return False
+        self.seen.add(identity)
+        return True
+
+    def _read_fifo(self, path: Path, shown: str) -> None:
+        """What a shell makes of `<(kubectl logs trainer-0)`. Opening never waits: without a writer it is empty."""
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.set_blocking(number, True)
+        with os.fdopen(number, "rb") as stream:
+            self._read_pipe(stream, shown)
+
+    def _read_pipe(self, stream: BinaryIO, shown: str) -> None:
         with SpooledTemporaryFile(max_size=64 << 20) as spool:
-            while piece := stdin.read(1 << 20):
+            while piece := stream.read(1 << 20):
                 spool.write(piece)
             spool.seek(0)
             head = spool.read(HEAD_BYTES)
             spool.seek(0)
             if identify(head) is InputKind.SNAPSHOT:
-                self.record("-", InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
+                self.record(shown, InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
             else:
-                self._read_stream(cast(BinaryIO, spool), head, "-")
+                self._read_stream(cast(BinaryIO, spool), head, shown)
 
     def _read_folder(self, folder: Path, shown: str) -> None:
         if is_bundle(folder):
             self._read_bundle(folder, shown)
             return
         before = len(self.inputs)
-        files = list(_files_below(folder, MAX_FILES_IN_FOLDER + 1))
-        for path in files[:MAX_FILES_IN_FOLDER]:
-            inside = f"{shown.rstrip('/')}/{path.relative_to(folder)}"
+
+        def named(path: Path) -> str:
+            return shown if path == folder else f"{shown.rstrip('/')}/{path.relative_to(folder)}"
+
+        def refuse(path: Path, error: OSError) -> None:
+            self.record(named(path), "folder", "refused", error.strerror or str(error))
+
+        files = list(_files_below(folder, MAX_FILES_IN_FOLDER + 1, refuse))
+        new = [path for path in files[:MAX_FILES_IN_FOLDER] if self._is_new(path)]
+        for path in new:
+            inside = named(path)
             if path.is_dir():
                 self._read_bundle(path, inside)
             else:
                 self._read_file(path, inside)
         if len(files) > MAX_FILES_IN_FOLDER:
             self.record(shown, "folder", "partly", f"only the first {MAX_FILES_IN_FOLDER:,} files were read")
-        elif all(record.status == "refused" for record in self.inputs[before:]):
+        elif all(record.status == "refused" for record in self.inputs[before:]) and len(new) == len(files):
             self.record(shown, "folder", "refused", "it holds no log, snapshot, nvidia-smi output or incident bundle")
 
     def _read_bundle(self, folder: Path, shown: str) -> None:
@@ -135,7 +175,7 @@ class _Reading:
             "read" if bundle.run.complete and not bundle.problems else "partly",
             "; ".join(bundle.problems),
         )
-        for path in (*bundle.logs, *bundle.snapshots):
+        for path in filter(self._is_new, (*bundle.logs, *bundle.snapshots)):
             self._read_file(path, f"{prefix}{path.relative_to(folder)}", quiet=True)
 
     def _read_file(self, path: Path, shown: str, quiet: bool = False) -> None:
@@ -191,18 +231,27 @@ class _Reading:
         self.record(shown, "nvidia-smi" if only_devices else "log", "partly" if notes else "read", notes)
 
 
-def _files_below(folder: Path, most: int) -> Iterator[Path]:
-    """Files and bundles below `folder` in order of name; links that lead out of it are passed over."""
+def _files_below(folder: Path, most: int, refuse: Callable[[Path, OSError], None]) -> Iterator[Path]:
+    """Files and bundles below `folder` in order of name; links that lead out of it are passed over.
+
+    `refuse` is told of each folder that cannot be listed; the others are read all the same.
+    """
     root, count = folder.resolve(), 0
     stack = [folder]
     while stack:
-        children = sorted(stack.pop().iterdir(), reverse=True)
+        listed = stack.pop()
+        try:
+            children = sorted(listed.iterdir())
+        except OSError as error:
+            refuse(listed, error)
+            continue
         below = []
-        for child in reversed(children):
-            if not child.resolve().is_relative_to(root):
+        for child in children:
+            if not leads_inside(child, root):
                 continue
-            if child.is_dir() and not child.is_symlink() and not is_bundle(child):
-                below.append(child)
+            if child.is_dir() and not is_bundle(child):
+                if not child.is_symlink():  # where it leads is read in its own place
+                    below.append(child)
             elif child.is_file() or child.is_dir():
                 yield child
                 count += 1

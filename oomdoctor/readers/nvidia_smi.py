@@ -254,13 +254,13 @@ _Row = dict[str, tuple[str, str]]
 
 def _csv_device(row: _Row, number: int, order: dict[str, int]) -> _Device:
     identity = _cell(row, "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
-    index = _cell(row, "index")
+    index = _whole(_cell(row, "index"))
     load = re.match(r"(\d{1,3})", _cell(row, "utilization.gpu") or "")
     mig = _cell(row, "mig.mode.current")
     time = re.fullmatch(r"(\d{4})/(\d\d)/(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?", _cell(row, "timestamp") or "")
     return _Device(
         # Without an index, devices are numbered as they are listed, which is in order of their index.
-        index=int(index) if index and index.isdigit() else order.setdefault(identity, len(order)) if identity else None,
+        index=index if index is not None else order.setdefault(identity, len(order)) if identity else None,
         line=number,
         name=_cell(row, "name", "gpu_name"),
         uuid=_cell(row, "uuid", "gpu_uuid"),
@@ -276,14 +276,14 @@ def _csv_device(row: _Row, number: int, order: dict[str, int]) -> _Device:
 
 def _add_process(row: _Row, devices: list[_Device]) -> None:
     """A row of --query-compute-apps, where its device was listed before."""
-    uuid, pid = _cell(row, "gpu_uuid"), _cell(row, "pid")
-    if pid is None or not pid.isdigit():
+    uuid, pid = _cell(row, "gpu_uuid"), _whole(_cell(row, "pid"))
+    if pid is None:
         return
     used = _csv_size(row, "used_gpu_memory", "used_memory")
     for device in reversed(devices):
         if device.uuid is not None and device.uuid == uuid:
             device.processes_shown = True
-            device.processes.append(DeviceProcess(int(pid), used, _cell(row, "process_name", "name"), "C"))
+            device.processes.append(DeviceProcess(pid, used, _cell(row, "process_name", "name"), "C"))
             return
 
 
@@ -295,7 +295,7 @@ def _csv_size(row: _Row, *names: str) -> int | None:
     for name in names:
         if name in row:
             value, unit = row[name]
-            return _size(value if not value.isdigit() else f"{value} {unit or 'MiB'}")
+            return _size(value if _whole(value) is None else f"{value} {unit or 'MiB'}")
     return None
 
 
@@ -305,6 +305,11 @@ def _stamp(match: re.Match[str]) -> float | None:
     except ValueError:
         return None
     return moment.timestamp() + float(f"0.{match[5] or 0}")
+
+
+def _whole(text: str | None) -> int | None:
+    """A plain whole number. `isdigit` would also take ², which `int` refuses, and digits without end."""
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,10}", text) else None
 
 
 def _size(text: str) -> int | None:
@@ -333,8 +338,8 @@ def _read_query(lines: _Numbered, path: str) -> Iterable[DeviceReading]:
             key, value = pair["key"], pair["value"].strip()
             if key == "Timestamp":
                 time = _clock_time(value)
-            elif key == "Attached GPUs" and value.isdigit():
-                attached = int(value)
+            elif key == "Attached GPUs":
+                attached = _whole(value)
             elif devices:
                 section = "" if len(pair["indent"]) <= 4 and key != "Processes" else section
                 _read_pair(devices[-1], section or ("Processes" if key == "Processes" else ""), key, value)
@@ -362,7 +367,7 @@ def _set_text(name: str) -> Callable[[_Device, str], None]:
 
 
 def _set_minor(device: _Device, value: str) -> None:
-    device.minor = int(value) if value.isdigit() else None
+    device.minor = _whole(value)
 
 
 def _set_mig(device: _Device, value: str) -> None:
@@ -370,8 +375,8 @@ def _set_mig(device: _Device, value: str) -> None:
 
 
 def _set_load(device: _Device, value: str) -> None:
-    number = value.removesuffix("%").strip()
-    device.utilization = int(number) / 100 if number.isdigit() else None
+    number = _whole(value.removesuffix("%").strip())
+    device.utilization = None if number is None else number / 100
 
 
 def _no_processes(device: _Device, value: str) -> None:
@@ -379,8 +384,8 @@ def _no_processes(device: _Device, value: str) -> None:
 
 
 def _start_process(device: _Device, value: str) -> None:
-    if value.isdigit():
-        device.processes.append(DeviceProcess(int(value), None))
+    if (pid := _whole(value)) is not None:
+        device.processes.append(DeviceProcess(pid, None))
 
 
 def _set_kind(device: _Device, value: str) -> None:

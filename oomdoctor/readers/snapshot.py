@@ -13,7 +13,7 @@ from ..errors import InputRefused
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
 from ..model.units import MIB
 from .pickles import load_plain
-from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, sizes
+from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, is_size, sizes
 
 _STATES = {name: code for code, name in enumerate(BLOCK_STATES)} | {"active_awaiting_free": 2}
 _ACTION_CODES = {name: code for code, name in enumerate(ACTIONS)}
@@ -220,7 +220,7 @@ def _events(device: int, rows: list[_Row], stacks: StackTable) -> tuple[Events, 
             SnapshotOom(
                 device=device,
                 requested_bytes=int(columns.size_bytes[index]),
-                free_bytes=free if isinstance(free, int) and free >= 0 else None,
+                free_bytes=free if is_size(free) else None,
                 time_us=time_us if time_us >= 0 else None,
                 stack=int(columns.stack[index]),
                 event_index=index,

@@ -42,6 +42,11 @@ def sizes(values: Iterable[Any], what: str) -> IntColumn:
     return column
 
 
+def is_size(value: object) -> bool:
+    """Whether one value, of which there is no column, is a number of bytes as `sizes` takes them."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_SIZE
+
+
 def addresses(values: Sequence[Any], what: str) -> AddressColumn:
     """Unsigned 64-bit integers, exact above 2^53; negative ones are read as their two's complement."""
     try:

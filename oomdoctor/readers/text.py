@@ -112,12 +112,16 @@ def looks_like_text(head: bytes) -> bool:
     head = head[mark:]
     if encoding is not None:
         head = head.decode(encoding, "replace").encode()
-    if b"\0" in head:
+    if len(_ZEROS.findall(head)) > _MOST_GAPS:
         return False
+    head = head.replace(b"\0", b"")
     strange = len(head) - len(head.translate(None, _RARE_IN_TEXT))
-    return strange <= 0.02 * len(head)
+    return bool(head) and strange <= 0.02 * len(head)
 
 
+_ZEROS = re.compile(rb"\0+")
+_MOST_GAPS = 3
+"""Where a log was cut short while its program wrote on, or the machine died, a run of zeros fills the gap."""
 _RARE_IN_TEXT = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b\x08\x07")
 
 

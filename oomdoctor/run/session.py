@@ -148,7 +148,7 @@ def _open_bundle(
     try:
         # absolute, for the command may change its directory, and so may its children
         return BundleWriter(_free(Path(os.path.abspath(wanted))))
-    except BundleError as error:
+    except (BundleError, OSError) as error:  # OSError: the folder that we are in was removed
         unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
     import tempfile  # rarely needed, and the command waits
 

@@ -216,3 +216,10 @@ def test_a_killed_group_takes_the_command_along(tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     assert process.wait(timeout=10) == -signal.SIGKILL
     wait_until(lambda: not is_running(command))
+
+
+def test_a_python_started_in_a_folder_that_is_gone(tmp_path):
+    gone = tmp_path / "gone"
+    command = ["sh", "-c", f"mkdir {gone}; cd {gone}; rmdir {gone}; {PYTHON} -c 'print(1)'"]
+    bare, watched = run_both(command, tmp_path / "incident", env=clean_environment())
+    assert (watched.returncode, watched.stdout, watched.stderr) == (bare.returncode, bare.stdout, bare.stderr)

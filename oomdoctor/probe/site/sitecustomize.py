@@ -16,8 +16,16 @@ if sys.version_info >= (3, 8) and os.environ.get("OOMDOCTOR_BUNDLE"):
         # Nobody is there to tell yet, and the watched command must not notice.
         pass
 
+
+def _is_ours(entry):  # type: (str) -> bool
+    try:
+        return os.path.abspath(entry) == _here
+    except OSError:  # a relative entry, and the folder that the process is in was removed
+        return False
+
+
 # Where our folder stands on the path, last first: taken off in this order, put back in the opposite one.
-_ours = [(_place, _entry) for _place, _entry in enumerate(sys.path) if os.path.abspath(_entry) == _here][::-1]
+_ours = [(_place, _entry) for _place, _entry in enumerate(sys.path) if _is_ours(_entry)][::-1]
 for _place, _entry in _ours:
     del sys.path[_place]
 # Kept in a variable: Python 2 empties the names of a module that nothing refers to any more.

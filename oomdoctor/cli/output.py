@@ -1,0 +1,60 @@
+"""Where the words go: reports to standard output, sentences to standard error. Either may be closed, full or gone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TextIO
+
+import click
+
+from ..errors import UsageError
+
+
+def soften_streams() -> None:
+    """Let what the locale cannot spell become `?`: a page must not die of an arrow."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def print_report(text: str) -> None:
+    """Standard output in UTF-8 whatever the locale says.
+
+    A reader that left early (`| head -1`) has what it wanted, and that is no failure. Raises UsageError where the text
+    cannot be written.
+    """
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; name a file with --output")
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        if not text.endswith("\n"):
+            sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        _drop_output()
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def say(sentence: str) -> None:
+    """One line on standard error; a name in it cannot act on the terminal."""
+    from ..report.text import one_line  # not needed where all is well
+
+    with contextlib.suppress(OSError):  # nobody listens; the exit status still tells
+        click.echo(f"oomdoctor: {one_line(sentence)}", err=True)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at this stream; a closed one is None."""
+    return stream is not None and stream.isatty()
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, or Python would stumble over it again when it ends."""
+    with contextlib.suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

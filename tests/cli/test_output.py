@@ -1,0 +1,93 @@
+"""GIVEN standard streams closed, full or gone WHEN a command speaks THEN its exit status still says what was found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
+    "of which 1.59 GiB is free. Including non-PyTorch memory, this process has 22.41 GiB memory in use. Of the "
+    "allocated memory 8.77 GiB is allocated by PyTorch, and 13.23 GiB is reserved by PyTorch but unallocated."
+)
+
+
+def shell(folder: Path, words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`words` in bash, where $O is the command and a.log a log with an out-of-memory message."""
+    (folder / "a.log").write_text(OOM)
+    environment = {**os.environ, "O": f"{sys.executable} -m oomdoctor", **variables}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("$O analyze - <&-", 3),
+        ("$O analyze a.log - <&-", 0),
+        ("$O analyze - 0>written.log", 3),
+        ("$O analyze a.log >&-", 2),
+        ("$O analyze a.log 2>&-", 0),
+        ("$O analyze gone.log 2>&-", 3),
+        ("$O analyze a.log --output report.html <&- >&- 2>&-", 0),
+        ("$O analyze a.log --format html | true", 0),
+        ("$O analyze a.log --format html --fail-on possible | true", 1),
+    ],
+)
+def test_the_status_does_not_hang_on_the_streams(tmp_path: Path, words: str, status: int) -> None:
+    assert shell(tmp_path, words).returncode == status
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", ["analyze a.log", "rules list", "rules check", "explain FRG001"])
+def test_a_full_disk_is_a_sentence(tmp_path: Path, words: str) -> None:
+    done = shell(tmp_path, f"$O {words} > /dev/full")
+    assert done.returncode == 2
+    assert "cannot write to standard output: No space left on device" in done.stderr
+
+
+def test_a_page_does_not_die_of_a_letter_that_the_locale_lacks(tmp_path: Path) -> None:
+    done = shell(tmp_path, "$O explain LIM001", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.startswith("LIM001")
+
+
+@pytest.mark.parametrize("name", ["a.log", "./a.log", "link.log"])
+def test_the_report_is_not_written_over_an_input(tmp_path: Path, name: str) -> None:
+    (tmp_path / "link.log").symlink_to("a.log")
+    done = shell(tmp_path, f"$O analyze a.log --output {name}")
+    assert done.returncode == 2
+    assert "is an input" in done.stderr
+    assert (tmp_path / "a.log").read_text() == OOM
+
+
+def test_a_name_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    done = shell(tmp_path, r"$O analyze $'gone\n\e[31m.log'")
+    assert done.returncode == 3
+    assert "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_command_runs_where_the_folder_that_we_are_in_is_gone(tmp_path: Path) -> None:
+    done = shell(tmp_path, "mkdir gone; cd gone; rmdir ../gone; $O run --report never -- sh -c 'exit 5'")
+    assert done.returncode == 5
+
+
+def test_evidence_that_the_command_removed_is_not_said_to_be_kept(tmp_path: Path) -> None:
+    done = shell(tmp_path, "$O run --output kept -- sh -c 'sleep 0.3; rm -r kept; exit 6'")
+    assert done.returncode == 6
+    assert "the evidence is lost" in done.stderr
+    assert "kept;" not in done.stderr
