@@ -43,7 +43,8 @@ class EventKind(str, Enum):
     code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
     # --- Python ---------------------------------------------------------------------------------------------
     EXCEPTION = "exception"
-    """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first), chained (bool:
+    """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first; a
+    line of code quoted without its place has file "?", no line and function ""), chained (bool:
     another one was being handled), complete (bool)"""
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
@@ -66,7 +67,8 @@ class EventKind(str, Enum):
     """requested_bytes, path, signal"""
     HOST_STATE = "host-state"
     """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes, top_processes (as in memory-limit-hit),
-    platform (wsl), device_total_bytes"""
+    platform (wsl), device_total_bytes (own memory, or the firmware's carve-out of the host's, as a driver or another program than
+    the failing one sees it), device_shared_bytes (host memory that the device may use: GTT)"""
     # --- look-alikes ----------------------------------------------------------------------------------------
     KERNEL_RESOURCE = "kernel-resource"
     """On-chip resources of a GPU kernel: resource (shared memory|registers|…), required_bytes, limit_bytes"""

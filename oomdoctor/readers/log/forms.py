@@ -7,17 +7,17 @@ whole reader of that line. A form that needs more than its own line has a build 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB, MIB, parse_size
 from .family import Build, Line, Pattern
+from .statement import event_of
 
 Fields = dict[str, FieldValue]
 
 _NUMBER = r"-?[0-9]{1,20}(?:,[0-9]{3}){0,6}(?:\.[0-9]{1,20})?"
-_LONGEST_TEXT = 2000
 
 
 def _scaled(factor: int) -> Callable[[str], FieldValue]:
@@ -69,26 +69,11 @@ def _reader(group: str) -> tuple[str, Callable[[str], FieldValue] | None]:
     return name, _UNITS[unit][1] if name else None
 
 
-def event(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
-    """The event of one line; a field `device` becomes the event's device."""
-    device = fields.get("device")
-    return LogEvent(
-        kind=kind,
-        source=line.source,
-        fields={name: value for name, value in fields.items() if name != "device"},
-        text=line.text[:_LONGEST_TEXT],
-        device=device if isinstance(device, int) else None,
-        rank=line.rank,
-        pid=line.pid,
-        time_seconds=line.time_seconds,
-    )
-
-
 def form(engine: str, kind: EventKind, anchor: str, text: str, **always: FieldValue) -> Pattern:
     """The form `text` of an event of `kind`; `always` are fields that it states by its wording."""
 
     def build(match: re.Match[str], line: Line) -> LogEvent:
-        return event(kind, line, {"engine": engine, **always, **read_fields(match)})
+        return event_of(kind, line, {"engine": engine, **always, **read_fields(match)})
 
     return Pattern(anchor, compile_form(text), build)
 

@@ -1,4 +1,7 @@
-"""The kernel's out-of-memory killer, machine-wide and in a memory cgroup: blocks of many lines, one event a victim."""
+"""The kernel's out-of-memory killer, machine-wide and in a memory cgroup: blocks of many lines, one event a victim.
+
+Also what the kernel's driver of AMD devices says at boot about the memory it manages.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 from dataclasses import replace
 
 from ...model.events import EventKind, LogEvent
-from ...model.units import KIB
+from ...model.units import KIB, MIB
 from .family import Family, Line, Pattern
 from .statement import event
 
@@ -83,11 +86,22 @@ def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+def _amdgpu(match: re.Match[str], line: Line) -> LogEvent:
+    """VRAM is the device's own, or what the firmware carved out of the host's; GTT is host memory that it may use."""
+    name = "device_total_bytes" if match["which"] == "VRAM" else "device_shared_bytes"
+    return event(EventKind.HOST_STATE, line, **{name: int(match["mib"]) * MIB})
+
+
 FAMILY = Family(
     "kernel out-of-memory killer",
     (
         Pattern("Killed process", re.compile(r"\bKilled process \d"), _killed),
         Pattern("Kill process", re.compile(r"\bKill process \d"), _killed),
         Pattern("invoked oom-killer", _INVOKED, _invoked),
+        Pattern(
+            " memory ready",
+            re.compile(r"\bamdgpu\b.{0,40}: (?P<mib>\d{1,9})M of (?P<which>VRAM|GTT) memory ready"),
+            _amdgpu,
+        ),
     ),
 )

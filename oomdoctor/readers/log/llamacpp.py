@@ -10,7 +10,8 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Build, Family, Line, Pattern
-from .forms import Fields, compile_form, event, form, index_of, read_fields, reading
+from .forms import Fields, compile_form, form, index_of, read_fields, reading
+from .statement import event_of
 
 _ENGINE = "llama.cpp"
 _form = partial(form, _ENGINE)
@@ -30,12 +31,12 @@ def buffer_fields(buffer: str, fields: Fields) -> Fields:
 
 # --- options ----------------------------------------------------------------------------------------------------------
 def _option(match: re.Match[str], line: Line) -> LogEvent:
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": ((match[1], match[2]),)})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": ((match[1], match[2]),)})
 
 
 def _context_options(match: re.Match[str], line: Line) -> LogEvent:
     options = ((match[1], match[2]), ("n_ctx_train", match[3]))
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
 
 
 _OPTIONS: tuple[Pattern, ...] = (
@@ -67,14 +68,14 @@ _OPTIONS: tuple[Pattern, ...] = (
 # --- what was allocated -----------------------------------------------------------------------------------------------
 def _buffer(kind: EventKind) -> Build:
     def build(match: re.Match[str], line: Line) -> LogEvent:
-        return event(kind, line, buffer_fields(match["buffer"], read_fields(match)))
+        return event_of(kind, line, buffer_fields(match["buffer"], read_fields(match)))
 
     return build
 
 
 def _recurrent_buffer(match: re.Match[str], line: Line) -> LogEvent:
     fields = buffer_fields(match["buffer"], read_fields(match))
-    return event(EventKind.ENGINE_KV_POOL, line, {**fields, "sub_pool": "recurrent"})
+    return event_of(EventKind.ENGINE_KV_POOL, line, {**fields, "sub_pool": "recurrent"})
 
 
 def _row(match: re.Match[str], line: Line) -> LogEvent:
@@ -84,7 +85,7 @@ def _row(match: re.Match[str], line: Line) -> LogEvent:
         # Printed as unsigned: what is below zero shows as that much below 2^64.
         fields["unaccounted_bytes"] = unaccounted - (1 << 64)
     buffer = match["buffer"].partition(" ")[0]
-    return event(EventKind.ENGINE_MEMORY_TABLE, line, buffer_fields(buffer, fields))
+    return event_of(EventKind.ENGINE_MEMORY_TABLE, line, buffer_fields(buffer, fields))
 
 
 _NAMED = r"(?P<buffer>[A-Za-z][\w.:\[\]-]{0,80})"
@@ -152,7 +153,7 @@ _FIT: tuple[Pattern, ...] = (
         " free vs. target of ",
         r"- (?P<buffer>[^|:]{1,160}): +{total_bytes:mib} total, +{projected_bytes:mib} used,"
         r" +{left_bytes:mib} free vs\. target of +{target_bytes:mib}",
-        lambda match, line: event(
+        lambda match, line: event_of(
             EventKind.ENGINE_FIT, line, buffer_fields(match["buffer"].partition(" ")[0], read_fields(match))
         ),
     ),
@@ -225,7 +226,7 @@ _FATAL = re.compile(
 
 
 def _refused(match: re.Match[str], line: Line) -> LogEvent:
-    return event(EventKind.ENGINE_BUFFER_FAILED, line, {**read_fields(match), **_aftermath(line)})
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, {**read_fields(match), **_aftermath(line)})
 
 
 def _aftermath(line: Line) -> Fields:
@@ -260,7 +261,7 @@ def _refused_without_backend(match: re.Match[str], line: Line) -> LogEvent | Non
     buffer = match.groupdict().get("buffer")
     if buffer is not None:
         fields |= {"buffer": buffer, "device": index_of(buffer)}
-    return event(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, fields)
 
 
 _SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory")
@@ -269,7 +270,7 @@ _SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?b
 def _runtime_pool(match: re.Match[str], line: Line) -> LogEvent | None:
     if not any("out of memory" in text for text in line.preceding(2)):
         return None
-    return event(
+    return event_of(
         EventKind.ENGINE_BUFFER_FAILED,
         line,
         {"engine": _ENGINE, "purpose": "runtime", "fatal": True, **read_fields(match)},

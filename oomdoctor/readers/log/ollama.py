@@ -9,9 +9,10 @@ from signal import SIGKILL
 from ...model.events import EventKind, LogEvent
 from ...model.units import parse_size
 from .family import Build, Family, Line, Pattern
-from .forms import Fields, event, form, index_of, reading
+from .forms import Fields, form, index_of, reading
 from .launch import launch_options
 from .llamacpp import on_host
+from .statement import event_of
 
 _ENGINE = "ollama"
 _form = partial(form, _ENGINE)
@@ -60,7 +61,7 @@ def _plan(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
         layers["layers_offloaded"] = offloaded
     if total is not None:
         layers["layers_total"] = total
-    made = (event(EventKind.ENGINE_FIT, line, fit), event(EventKind.ENGINE_WEIGHTS, line, layers))
+    made = (event_of(EventKind.ENGINE_FIT, line, fit), event_of(EventKind.ENGINE_WEIGHTS, line, layers))
     return tuple(one for one in made if len(one.fields) > 1)
 
 
@@ -73,17 +74,17 @@ def _part(kind: EventKind, field: str) -> Build:
         if size is None:
             return None
         if buffer is None:
-            return event(kind, line, {"engine": _ENGINE, field: size})
+            return event_of(kind, line, {"engine": _ENGINE, field: size})
         if on_host(buffer):
-            return event(kind, line, {"engine": _ENGINE, f"host_{field}": size, "buffer": buffer})
-        return event(kind, line, {"engine": _ENGINE, field: size, "buffer": buffer, "device": index_of(buffer)})
+            return event_of(kind, line, {"engine": _ENGINE, f"host_{field}": size, "buffer": buffer})
+        return event_of(kind, line, {"engine": _ENGINE, field: size, "buffer": buffer, "device": index_of(buffer)})
 
     return build
 
 
 def _system_memory(match: re.Match[str], line: Line) -> LogEvent:
     fields = _with_sizes(_pairs(line), total_bytes="total", available_bytes="free", swap_free_bytes="free_swap")
-    return event(EventKind.HOST_STATE, line, fields)
+    return event_of(EventKind.HOST_STATE, line, fields)
 
 
 def _gpu_memory(match: re.Match[str], line: Line) -> LogEvent:
@@ -94,7 +95,7 @@ def _gpu_memory(match: re.Match[str], line: Line) -> LogEvent:
         minimum_bytes="minimum",
         overhead_bytes="overhead",
     )
-    return event(EventKind.ENGINE_MEMORY_TABLE, line, fields)
+    return event_of(EventKind.ENGINE_MEMORY_TABLE, line, fields)
 
 
 def _not_released(match: re.Match[str], line: Line) -> LogEvent:
@@ -102,19 +103,19 @@ def _not_released(match: re.Match[str], line: Line) -> LogEvent:
     fields = _with_sizes(pairs, runner_bytes="runner.size", device_bytes="runner.vram")
     if re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,9})?", pairs.get("seconds", "")):
         fields["seconds"] = float(pairs["seconds"])
-    return event(EventKind.ENGINE_NOT_RELEASED, line, fields)
+    return event_of(EventKind.ENGINE_NOT_RELEASED, line, fields)
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
 def _environment(match: re.Match[str], line: Line) -> LogEvent:
     """`env="map[OLLAMA_NUM_PARALLEL:1 OLLAMA_DEBUG:INFO …]"`."""
     found = re.findall(r"(?:^|[\s\[])(OLLAMA_[A-Z_]{1,40}|[A-Z]{2,8}_VISIBLE_DEVICES):([^\s\]]{1,400})", line.text)
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": tuple(found)})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": tuple(found)})
 
 
 def _runner_command(match: re.Match[str], line: Line) -> LogEvent | None:
     options = launch_options(_pairs(line).get("cmd", ""))
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options}) if options else None
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options}) if options else None
 
 
 def _default_context(match: re.Match[str], line: Line) -> LogEvent:
@@ -123,13 +124,13 @@ def _default_context(match: re.Match[str], line: Line) -> LogEvent:
     context = pairs.get("default_num_ctx")
     if context is not None:
         fields["options"] = (("default_num_ctx", context),)
-    return event(EventKind.ENGINE_START, line, fields)
+    return event_of(EventKind.ENGINE_START, line, fields)
 
 
 # --- how a runner ended -----------------------------------------------------------------------------------------------
 def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     inner = match["inner"].strip().rstrip('"').rstrip("\\")
-    ended = event(EventKind.ENGINE_STEP_FAILED, line, {"engine": _ENGINE, "step": "runner", "inner": inner})
+    ended = event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": _ENGINE, "step": "runner", "inner": inner})
     if not inner.startswith("signal: killed"):
         return (ended,)
     killed: Fields = {
@@ -139,7 +140,7 @@ def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
         "reported_by": "ollama",
         "oom_stated": False,
     }
-    return ended, event(EventKind.PROCESS_KILLED, line, killed)
+    return ended, event_of(EventKind.PROCESS_KILLED, line, killed)
 
 
 FAMILY = Family(

@@ -10,7 +10,8 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import Fields, compile_form, event, form, read_fields, reading
+from .forms import Fields, compile_form, form, read_fields, reading
+from .statement import event_of
 
 # --- TensorRT-LLM -----------------------------------------------------------------------------------------------------
 _trt = partial(form, "tensorrt-llm")
@@ -81,7 +82,7 @@ _lmdeploy = partial(form, "lmdeploy")
 
 def _ignored(match: re.Match[str], line: Line) -> LogEvent:
     names = tuple(re.findall(r"'(\w{1,60})'", match["names"]))
-    return event(EventKind.ENGINE_START, line, {"engine": "lmdeploy", "ignored_options": names})
+    return event_of(EventKind.ENGINE_START, line, {"engine": "lmdeploy", "ignored_options": names})
 
 
 _LMDEPLOY: tuple[Pattern, ...] = (
@@ -115,8 +116,8 @@ def _insufficient(match: re.Match[str], line: Line) -> tuple[LogEvent, LogEvent]
     if "available_bytes" in table:
         short["budget_bytes"] = table["available_bytes"]
     return (
-        event(EventKind.ENGINE_STARTUP_SHORT, line, short),
-        event(EventKind.ENGINE_MEMORY_TABLE, line, table),
+        event_of(EventKind.ENGINE_STARTUP_SHORT, line, short),
+        event_of(EventKind.ENGINE_MEMORY_TABLE, line, table),
     )
 
 
@@ -186,7 +187,7 @@ def _workspace(match: re.Match[str], line: Line) -> LogEvent:
         for part in _GIGABYTES:
             if found := part.search(text):
                 fields |= read_fields(found)
-    return event(EventKind.ENGINE_MEMORY_TABLE, line, fields)
+    return event_of(EventKind.ENGINE_MEMORY_TABLE, line, fields)
 
 
 def _no_workspace(match: re.Match[str], line: Line) -> LogEvent:
@@ -196,7 +197,7 @@ def _no_workspace(match: re.Match[str], line: Line) -> LogEvent:
         for part in _EXACT:
             if found := part.search(text):
                 fields |= read_fields(found)
-    return event(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, fields)
 
 
 _DEEPSPEED: tuple[Pattern, ...] = (
@@ -212,7 +213,9 @@ _FLASHINFER: tuple[Pattern, ...] = (
             r"allocat(?:e|ing) memory for {buffer:word} with size {requested_bytes:bytes} and alignment [0-9]{1,6},?"
             r"(?: but only {available_bytes:bytes} bytes available)? in AlignedAllocator"
         ),
-        lambda match, line: event(EventKind.WORKSPACE_TOO_SMALL, line, {"library": "flashinfer", **read_fields(match)}),
+        lambda match, line: event_of(
+            EventKind.WORKSPACE_TOO_SMALL, line, {"library": "flashinfer", **read_fields(match)}
+        ),
     ),
 )
 
@@ -222,7 +225,7 @@ _transformers = partial(form, "transformers")
 
 def _offloaded(match: re.Match[str], line: Line) -> LogEvent:
     places = tuple(place for place in ("cpu", "disk") if re.search(rf"\b{place}\b", match["places"].lower()))
-    return event(EventKind.ENGINE_WEIGHTS, line, {"engine": "transformers", "offloaded_to": places})
+    return event_of(EventKind.ENGINE_WEIGHTS, line, {"engine": "transformers", "offloaded_to": places})
 
 
 _TRANSFORMERS: tuple[Pattern, ...] = (
@@ -262,7 +265,7 @@ def _node(match: re.Match[str], line: Line) -> LogEvent:
         for part in _NODE_DETAILS:
             if found := part.search(text):
                 fields |= read_fields(found)
-    return event(EventKind.ENGINE_STEP_FAILED, line, fields)
+    return event_of(EventKind.ENGINE_STEP_FAILED, line, fields)
 
 
 _COMFYUI: tuple[Pattern, ...] = (

@@ -8,8 +8,9 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import Fields, compile_form, event, form, read_fields, reading
+from .forms import Fields, compile_form, form, read_fields, reading
 from .printed_options import printed_options
+from .statement import event_of
 
 _ENGINE = "sglang"
 _form = partial(form, _ENGINE)
@@ -18,7 +19,7 @@ _form = partial(form, _ENGINE)
 # --- starting ---------------------------------------------------------------------------------------------------------
 def _start(match: re.Match[str], line: Line) -> LogEvent:
     options = printed_options(line.text[match.end() :], closed=True)
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
 
 
 def _sizes(match: re.Match[str], line: Line) -> LogEvent:
@@ -27,7 +28,7 @@ def _sizes(match: re.Match[str], line: Line) -> LogEvent:
     parts = _PART.findall(line.text[match.end() :][:400])
     if parts:
         fields["pool_bytes"] = sum(round(float(size) * 2**30) for size in parts)
-    return event(EventKind.ENGINE_KV_POOL, line, {"engine": _ENGINE, **fields})
+    return event_of(EventKind.ENGINE_KV_POOL, line, {"engine": _ENGINE, **fields})
 
 
 _PART = re.compile(r"\b[\w ]{1,60} size: ([0-9]{1,9}(?:\.[0-9]{0,6})?) ?GB")
@@ -35,7 +36,7 @@ _PART = re.compile(r"\b[\w ]{1,60} size: ([0-9]{1,9}(?:\.[0-9]{0,6})?) ?GB")
 
 def _mamba(match: re.Match[str], line: Line) -> LogEvent:
     made = _sizes(match, line)
-    return event(made.kind, line, {**made.fields, "sub_pool": "mamba"})
+    return event_of(made.kind, line, {**made.fields, "sub_pool": "mamba"})
 
 
 def _summary(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
@@ -44,10 +45,10 @@ def _summary(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
     pool: Fields = {"engine": _ENGINE, **read_fields(match)}
     if found := _FREE.search(line.text):
         pool |= read_fields(found)
-    yield event(EventKind.ENGINE_KV_POOL, line, pool)
+    yield event_of(EventKind.ENGINE_KV_POOL, line, pool)
     kept = tuple((name, value) for name, value in options.items() if name in _LIMITS)
     if kept:
-        yield event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": kept})
+        yield event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": kept})
 
 
 _FREE = compile_form(r"available_gpu_mem={free_bytes:gib} GB")
@@ -149,7 +150,7 @@ def _pool_exhausted(match: re.Match[str], line: Line) -> LogEvent:
         if found := detail.search("\n".join(said)):
             fields |= read_fields(found)
     _name_sub_pool(fields)
-    return event(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, line, fields)
+    return event_of(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, line, fields)
 
 
 def _name_sub_pool(fields: Fields) -> None:
@@ -171,7 +172,7 @@ def _graph_failed(match: re.Match[str], line: Line) -> LogEvent:
         for text in line.following(1):
             if text.strip() and not text.startswith("Possible solutions"):
                 fields["inner"] = text.strip()
-    return event(EventKind.ENGINE_WARMUP_FAILED, line, fields)
+    return event_of(EventKind.ENGINE_WARMUP_FAILED, line, fields)
 
 
 _STAGES = {"prepare_for_verify": "verify", "prepare_for_extend": "prefill", "prepare_for_decode": "decode"}
@@ -258,7 +259,7 @@ def _batch(match: re.Match[str], line: Line) -> LogEvent | None:
         if name in _LOAD_FIELDS:
             field, number = _LOAD_FIELDS[name]
             fields[field] = number(text) if number is float or "." not in text else float(text)
-    return event(EventKind.ENGINE_LOAD, line, fields) if len(fields) > 2 else None
+    return event_of(EventKind.ENGINE_LOAD, line, fields) if len(fields) > 2 else None
 
 
 _SERVING: tuple[Pattern, ...] = (

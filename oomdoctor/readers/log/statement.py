@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import parse_size
@@ -17,17 +17,25 @@ _DIMENSION = re.compile(r"[0-9]{1,20}")
 
 
 def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: FieldValue) -> LogEvent:
-    """An event of `line`. Fields that are None are left out: what the text does not give is absent."""
-    given = {name: value for name, value in fields.items() if value is not None}
+    """`event_of` with the fields written out."""
+    return event_of(kind, line, fields if device is None else {**fields, "device": device})
+
+
+def event_of(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
+    """An event of `line`. Fields that are None are left out: what the text does not give is absent.
+
+    A field `device` becomes the event's device.
+    """
+    device = fields.get("device")
     return LogEvent(
-        kind=kind,
-        source=line.source,
-        fields=given,
-        text=line.text.strip()[:_LONGEST_TEXT],
-        device=device,
-        rank=line.rank,
-        pid=line.pid,
-        time_seconds=line.time_seconds,
+        kind,
+        line.source,
+        {name: value for name, value in fields.items() if value is not None and name != "device"},
+        line.text.strip()[:_LONGEST_TEXT],
+        device if isinstance(device, int) else None,
+        line.rank,
+        line.pid,
+        line.time_seconds,
     )
 
 

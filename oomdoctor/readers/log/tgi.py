@@ -7,8 +7,9 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import Fields, event, form, read_fields, reading
+from .forms import Fields, form, read_fields, reading
 from .printed_options import printed_options
+from .statement import event_of
 
 _ENGINE = "tgi"
 _form = partial(form, _ENGINE)
@@ -29,7 +30,7 @@ def _not_enough(match: re.Match[str], line: Line) -> LogEvent:
     inner = _raised_from(line)
     if inner is not None:
         fields["inner"] = inner
-    return event(EventKind.ENGINE_WARMUP_FAILED, line, fields)
+    return event_of(EventKind.ENGINE_WARMUP_FAILED, line, fields)
 
 
 def _raised_from(line: Line) -> str | None:
@@ -53,19 +54,19 @@ def _launcher_args(match: re.Match[str], line: Line) -> LogEvent | None:
                 break
     options = printed_options("\n".join(said), closed=True)
     set_options = tuple((name, value) for name, value in options if value != "None")
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": set_options}) if set_options else None
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": set_options}) if set_options else None
 
 
 def _default(match: re.Match[str], line: Line) -> LogEvent:
     options = ((match["name"], match["value"]),)
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, "options": options})
 
 
 def _span(match: re.Match[str], line: Line) -> LogEvent:
     """The values that the warm-up runs with, as its tracing span prints them."""
     options = tuple(re.findall(r"(\w{1,60})=(?:Some\()?([\w.]{1,40})", match["values"]))
     fields: Fields = {"engine": _ENGINE, "options": options}
-    return event(EventKind.ENGINE_START, line, fields)
+    return event_of(EventKind.ENGINE_START, line, fields)
 
 
 FAMILY = Family(

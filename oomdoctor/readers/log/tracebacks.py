@@ -35,6 +35,12 @@ _NAMED_ERROR = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}(?:_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Resources|Exhausted)|Exception))"
     r"(?:: (?P<message>.{0,4000}))?\s*$"
 )
+_CODE = re.compile(
+    r"^(?: {2,60}|\t{1,8})(?=\S)(?:(?:return|yield|await|assert|with|for|del|raise) .{0,300}"
+    r"|[A-Za-z_][\w.\[\]\"', ]{0,120}(?<! ) ?(?:[-+*/|&@%]|//|\*\*)?= ?[^= ].{0,300}"
+    r"|[A-Za-z_][\w.\[\]]{0,160}\(.{0,300})$"
+)
+"""An indented line that can only be Python: a statement, an assignment, a call."""
 _MARKERS = re.compile(r"^\s*[\^~]+\s*$")
 _STEP, _MOST_LINES = 48, 1200
 _MOST_FRAMES = 200
@@ -178,9 +184,20 @@ def _exception_alone(match: re.Match[str], line: Line) -> LogEvent | None:
         line,
         exception_type=found["type"],
         message=found["message"].strip()[:_LONGEST_MESSAGE],
+        frames=_frame_without_place(line),
         chained=False,
         complete=False,
     )
+
+
+def _frame_without_place(line: Line) -> tuple[Frame, ...] | None:
+    """The line of code right before a quoted exception, where its `File` line was left out."""
+    for text in reversed(line.preceding(_NEAREST)):
+        text = strip_log_header(text)
+        if _MARKERS.match(text):
+            continue
+        return (("?", None, "", text.strip()[:300]),) if _CODE.match(text) else None
+    return None
 
 
 def _after_frames(line: Line) -> bool:

@@ -7,8 +7,9 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import event, form, read_fields, reading
+from .forms import form, read_fields, reading
 from .printed_options import printed_options
+from .statement import event_of
 
 _ENGINE = "vllm"
 _form = partial(form, _ENGINE)
@@ -17,7 +18,7 @@ _form = partial(form, _ENGINE)
 # --- starting ---------------------------------------------------------------------------------------------------------
 def _start(match: re.Match[str], line: Line) -> LogEvent:
     options = printed_options(line.text[match.end() :].lstrip("{"), closed=match["closed"] is not None)
-    return event(EventKind.ENGINE_START, line, {"engine": _ENGINE, **read_fields(match), "options": options})
+    return event_of(EventKind.ENGINE_START, line, {"engine": _ENGINE, **read_fields(match), "options": options})
 
 
 _START: tuple[Pattern, ...] = (
@@ -185,7 +186,7 @@ def _too_small(match: re.Match[str], line: Line) -> LogEvent:
     joined = " ".join([line.text, *(text.strip() for text in line.following(3))])
     if found := match.re.search(joined):
         fields = {**read_fields(found), **fields}
-    return event(EventKind.ENGINE_KV_TOO_SMALL, line, {"engine": _ENGINE, **fields})
+    return event_of(EventKind.ENGINE_KV_TOO_SMALL, line, {"engine": _ENGINE, **fields})
 
 
 _KV: tuple[Pattern, ...] = (
@@ -279,7 +280,7 @@ def _encoder(match: re.Match[str], line: Line) -> LogEvent:
     fields = {"engine": _ENGINE, **read_fields(match)}
     if shares:
         fields["modalities"] = tuple((name, int(tokens)) for name, tokens in shares)
-    return event(EventKind.ENGINE_ENCODER_BUDGET, line, fields)
+    return event_of(EventKind.ENGINE_ENCODER_BUDGET, line, fields)
 
 
 _ENCODER: tuple[Pattern, ...] = (

@@ -305,3 +305,19 @@ def test_two_blocks_are_two_events() -> None:
 def test_numpy_prints_three_digits_with_a_bare_dot(text: str, size: int) -> None:
     (event,) = said(text)
     assert event.fields["requested_bytes"] == size
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[    4.973019] [drm] amdgpu: 98304M of VRAM memory ready", {"device_total_bytes": 98304 * MIB}),
+        ("[    4.973023] [drm] amdgpu: 15611M of GTT memory ready.", {"device_shared_bytes": 15611 * MIB}),
+        (
+            "Nov 29 10:00:00 box kernel: amdgpu 0000:c4:00.0: amdgpu: 512M of VRAM memory ready",
+            {"device_total_bytes": 512 * MIB},
+        ),
+    ],
+)
+def test_what_the_kernel_says_of_an_amd_devices_memory(text: str, expected: dict[str, int]) -> None:
+    (event,) = said(text)
+    assert (event.kind, event.fields) == (K.HOST_STATE, expected)

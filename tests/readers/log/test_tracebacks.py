@@ -154,3 +154,32 @@ def test_two_tracebacks_in_a_row() -> None:
     text = f"Traceback (most recent call last):\n{FRAMES}"
     events = said(f"{text}KeyError: 'a'\n{text}ValueError: b\n")
     assert [event.fields["exception_type"] for event in events] == ["KeyError", "ValueError"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '    x = x.to("cuda", non_blocking=True)',
+        "    return self.proj(torch.cat(parts, dim=1))",
+        "        loss.backward()",
+        "    total += logits.float().sum()",
+    ],
+)
+def test_code_before_a_quoted_exception_is_a_frame_without_a_place(code: str) -> None:
+    text = f"{code}\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+    (event,) = [event for event in read_log(io.BytesIO(text.encode()), "a.log").events if event.kind is K.EXCEPTION]
+    assert event.fields["frames"] == (("?", None, "", code.strip()),)
+    assert event.fields["complete"] is False
+
+
+def test_the_markers_below_the_code_are_passed_over() -> None:
+    text = "    y = model(x)\n        ^^^^^^^^\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+    (event,) = [event for event in read_log(io.BytesIO(text.encode()), "a.log").events if event.kind is K.EXCEPTION]
+    assert event.fields["frames"] == (("?", None, "", "y = model(x)"),)
+
+
+@pytest.mark.parametrize("before", ["epoch 3 loss = 2.1", "  loading the weights (7 of 9)", "    see the notes", ""])
+def test_no_other_line_is_taken_for_code(before: str) -> None:
+    text = f"{before}\ntorch.OutOfMemoryError: CUDA out of memory.\n"
+    (event,) = [event for event in read_log(io.BytesIO(text.encode()), "a.log").events if event.kind is K.EXCEPTION]
+    assert "frames" not in event.fields
