@@ -128,6 +128,10 @@ def _put_state(
         _put_idle(found, source, member, facts)
     elif oom is None:
         _put_idle(fragmentation(snapshot, allocator.device, 0), source, member, facts)
+    if oom is None:
+        pending = allocator.pending_at_end_bytes
+        facts.put("allocator.allocated_bytes", allocator.live_at(moment(ownership, None)) - pending, source, member)
+        facts.put("allocator.reserved_bytes", int(snapshot.segments.total_bytes[mine].sum()), source, member)
     if not allocator.has_history:
         return
     source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")

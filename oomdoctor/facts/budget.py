@@ -1,17 +1,19 @@
 """Budgets: where the memory of a device, of the host, or of a process under a limit was at the failure.
 
-Every budget closes: the parts and the unattributed rest add up to the total exactly. A part is never larger than what
-is left of the total, so that figures taken at different moments cannot make it overflow.
+Every budget closes: the parts and the unattributed rest add up to the total exactly, and each part is the figure that
+the evidence gives. A plan may be overdrawn: its unattributed rest is then negative. What is physically there cannot be,
+so a part that does not fit beside the surer ones before it (figures of another moment) is left out, never cut to size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.run import HostSample, RunRecord
+from .until import points_until_failure, process_limit, samples_until_failure
 
 _CATEGORIES = (
     ("owner.weights_bytes", "weights and buffers"),
@@ -21,6 +23,10 @@ _CATEGORIES = (
     ("owner.activations_bytes", "activations"),
 )
 
+_ROUNDING = 0.005
+"""Figures printed with two decimals may together pass the total by this share of it; a part is then trimmed by less
+than the rounding of its own figure."""
+
 _Wanted = tuple[str, int | None, str]
 """Name, bytes (None: unknown, left out), how it is known."""
 
@@ -29,6 +35,7 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
     """The devices (failed ones first), then the engine's own plan, the host, the cgroup and the process's limit."""
     members = sorted(facts.members(Scope.DEVICE), key=lambda m: not facts.value("oom.failed", m))
     found = [_device(member, facts) for member in members]
+    found += [_reserved(member, facts) for member in members]
     found.append(_engine(facts))
     for run in evidence.runs:
         found += [_host(run, facts), _cgroup(run), _process_limit(run, facts)]
@@ -36,14 +43,20 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
 
 
 def close(where: str, total: int, wanted: Iterable[_Wanted], request: int | None = None) -> Budget:
-    """A budget whose parts never exceed the total; what they leave is unattributed."""
-    left, parts = total, []
+    """A budget of what is physically there: parts that fit, surest first; what they leave is unattributed."""
+    left, parts, slack = total, [], round(_ROUNDING * total)
     for name, size, how in wanted:
-        fitting = min(max(size or 0, 0), left)
-        if fitting > 0:
-            parts.append(BudgetPart(name, fitting, how))
-            left -= fitting
+        if size is None or size <= 0 or size > left + slack or left == 0:
+            continue
+        parts.append(BudgetPart(name, min(size, left), how))
+        left -= parts[-1].bytes
     return Budget(where, total, tuple(parts), left, request)
+
+
+def plan(where: str, total: int, wanted: Iterable[_Wanted], request: int | None = None) -> Budget:
+    """A budget of what is meant to be there: all parts as they are; a negative rest is what they overdraw it by."""
+    parts = tuple(BudgetPart(name, size, how) for name, size, how in wanted if size is not None and size > 0)
+    return Budget(where, total, parts, total - sum(part.bytes for part in parts), request)
 
 
 def _device(member: str, facts: FactSet) -> Budget | None:
@@ -57,13 +70,14 @@ def _device(member: str, facts: FactSet) -> Budget | None:
         wanted = _failed_parts(value, reserve)
     else:
         wanted = [
-            ("other processes", value("device.foreign_bytes"), "measured"),
-            ("free", value("device.free_bytes"), "measured"),
+            ("other processes", value("device.foreign_bytes"), value.how("device.foreign_bytes")),
+            ("free", value("device.free_bytes"), value.how("device.free_bytes")),
         ]
         used = value("device.used_bytes")
         if used is not None:
-            rest = used - (value("device.foreign_bytes") or 0)
-            wanted.append(("in use by processes on the device", rest, "measured"))
+            foreign = value("device.foreign_bytes")
+            how = "measured" if foreign is None else "computed"
+            wanted.append(("in use by processes on the device", used - (foreign or 0), how))
     return close(member, total, wanted, value("oom.requested_bytes"))
 
 
@@ -74,7 +88,7 @@ def _failed_parts(value: "_Values", reserve: int | None) -> list[_Wanted]:
     live = None if allocated is None else max(0, allocated - (private or 0))
     wanted: list[_Wanted] = [
         ("the driver's reserve", reserve, "computed"),
-        ("free", value("oom.free_bytes"), "measured"),
+        ("free", value("oom.free_bytes"), value.how("oom.free_bytes")),
     ]
     categories = [(label, value(name), "measured by the probe") for name, label in _CATEGORIES]
     known = sum(size or 0 for _, size, _ in categories)
@@ -90,12 +104,38 @@ def _failed_parts(value: "_Values", reserve: int | None) -> list[_Wanted]:
         idle -= max(0, pending - allocated)
     wanted += [
         ("idle in graph pools", private, "printed by the allocator"),
-        ("idle in blocks of the allocator", idle, "printed by the allocator"),
+        (
+            "idle in blocks of the allocator",
+            idle,
+            value.how("oom.reserved_unallocated_bytes", "printed by the allocator"),
+        ),
         ("this process outside the allocator", value("oom.outside_allocator_bytes"), "computed"),
     ]
-    measured = "measured" if value.flag("oom.foreign_measured") else "computed: a lower bound"
-    wanted.append(("other processes", value("oom.foreign_bytes"), measured))
+    foreign = value.how("oom.foreign_bytes")
+    if foreign == "computed" and not value.flag("oom.foreign_measured"):
+        foreign = "computed: a lower bound"
+    wanted.append(("other processes", value("oom.foreign_bytes"), foreign))
     return wanted
+
+
+def _reserved(member: str, facts: FactSet) -> Budget | None:
+    """What torch had reserved on a device whose snapshot holds no failure: live by category, and idle."""
+    value = _Values(facts, member)
+    reserved, allocated = value("allocator.reserved_bytes"), value("allocator.allocated_bytes")
+    if value.flag("oom.failed") or reserved is None or reserved <= 0 or allocated is None:
+        return None
+    categories = [(label, value(name), "measured by the snapshot") for name, label in _CATEGORIES]
+    pending = value("allocator.pending_free_bytes") or 0
+    known = sum(size or 0 for _, size, _ in categories)
+    wanted: list[_Wanted] = [*categories] if known <= allocated + pending else []
+    live = allocated - sum(size or 0 for _, size, _ in wanted)
+    name = "other live tensors" if wanted and known else "live tensors of this process"
+    wanted += [
+        (name, live, "computed" if known else "measured by the snapshot"),
+        ("freed, waiting for another stream", pending, "measured by the snapshot"),
+        ("idle in blocks of the allocator", reserved - allocated - pending, "computed"),
+    ]
+    return close(f"{member} reserved by torch", reserved, wanted)
 
 
 def _engine(facts: FactSet) -> Budget | None:
@@ -105,13 +145,14 @@ def _engine(facts: FactSet) -> Budget | None:
     if total is None or total <= 0:
         return None
     printed = "printed by the program"
-    return close(
+    return plan(
         "engine's share",
         total,
         [
             ("weights", value("engine.weights_bytes"), printed),
             ("outside torch", value("engine.non_torch_bytes"), printed),
             ("activation peak", value("engine.activation_peak_bytes"), printed),
+            ("working buffers", value("engine.temporary_bytes"), printed),
             ("KV pool", value("engine.kv_available_bytes"), printed),
         ],
         value("engine.kv_needed_bytes"),
@@ -119,7 +160,7 @@ def _engine(facts: FactSet) -> Budget | None:
 
 
 def _host(run: RunRecord, facts: FactSet) -> Budget | None:
-    sample = _fullest(run.samples)
+    sample = _last(samples_until_failure(run), "tree_rss_bytes")
     if sample is None or sample.total_bytes is None or sample.available_bytes is None:
         return None
     own = sample.tree_rss_bytes
@@ -133,38 +174,49 @@ def _host(run: RunRecord, facts: FactSet) -> Budget | None:
 
 
 def _cgroup(run: RunRecord) -> Budget | None:
-    limit, used = run.limits.cgroup_limit_bytes, [s for s in run.samples if s.cgroup_used_bytes is not None]
-    if limit is None or not used:
+    limit = run.limits.cgroup_limit_bytes
+    sample = _last(samples_until_failure(run), "cgroup_used_bytes")
+    if limit is None or sample is None or sample.cgroup_used_bytes is None:
         return None
-    sample = max(used, key=lambda s: s.cgroup_used_bytes or 0)
-    own, all_used = sample.tree_rss_bytes or 0, sample.cgroup_used_bytes or 0
-    wanted: list[_Wanted] = [
-        ("this command and its descendants", min(own, all_used), "measured"),
-        ("others in the cgroup, page cache included", all_used - own, "computed"),
-        ("below the limit", limit - all_used, "computed"),
-    ]
-    return close("cgroup", limit, wanted)
+    own, used = sample.tree_rss_bytes, sample.cgroup_used_bytes
+    wanted: list[_Wanted] = [("used in the cgroup", used, "measured")]
+    if own is not None and own <= used:
+        wanted = [
+            ("this command and its descendants", own, "measured"),
+            ("others in the cgroup, page cache included", used - own, "computed"),
+        ]
+    return close("cgroup", limit, [*wanted, ("below the limit at the last sample", limit - used, "computed")])
 
 
 def _process_limit(run: RunRecord, facts: FactSet) -> Budget | None:
-    limit = run.limits.address_space_limit_bytes or run.limits.data_limit_bytes
-    sizes = [s.tree_virtual_bytes for s in run.samples if s.tree_virtual_bytes is not None]
-    if limit is None or not sizes:
-        return None
+    """The failing process under its own limit, at the failure; a sampled size is not set beside what was held later."""
     value = _Values(facts, None)
-    virtual, held = max(sizes), value("host.largest_holder_bytes")
-    holder = facts.value("host.largest_holder")
-    wanted: list[_Wanted] = [
-        (str(holder or "largest Python object"), held, "measured by the probe"),
-        ("other mappings of the process", virtual - (held or 0), "measured"),
-        ("below the limit at the last sample", limit - max(virtual, held or 0), "computed"),
-    ]
-    return close("process limit", limit, wanted, value("host.failed_request_bytes"))
+    limit, size, request = process_limit(run), value("host.failing_process_bytes"), value("host.failed_request_bytes")
+    if limit is None:
+        return None
+    if size is None:
+        sizes = [size for _, size in points_until_failure(run, "tree_virtual_bytes")]
+        if not sizes:
+            return None
+        sampled: list[_Wanted] = [
+            ("the largest process at the last sample", sizes[-1], "measured"),
+            ("below the limit at the last sample", limit - sizes[-1], "computed"),
+        ]
+        return close("process limit", limit, sampled, request)
+    held = value("host.largest_holder_bytes")
+    wanted: list[_Wanted] = [("the process", size, "measured")]
+    if held is not None and held <= size:
+        exact = facts.value("host.largest_holder_exact") is not False
+        how = "measured by the probe" if exact else "estimated by the probe"
+        wanted = [
+            (str(facts.value("host.largest_holder") or "largest Python object"), held, how),
+            ("the rest of the process", size - held, "computed"),
+        ]
+    return close("process limit", limit, [*wanted, ("below the limit", limit - size, "computed")], request)
 
 
-def _fullest(samples: Iterable[HostSample]) -> HostSample | None:
-    known = [s for s in samples if s.tree_rss_bytes is not None]
-    return max(known, key=lambda s: s.tree_rss_bytes or 0) if known else None
+def _last(samples: Sequence[HostSample], name: str) -> HostSample | None:
+    return next((s for s in reversed(samples) if getattr(s, name)), None)
 
 
 class _Values:
@@ -176,6 +228,11 @@ class _Values:
     def __call__(self, name: str) -> int | None:
         found = self._facts.value(name, self._member)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def how(self, name: str, otherwise: str = "measured") -> str:
+        """`computed` where the fact was derived from others."""
+        fact = self._facts.find(name, self._member)
+        return "computed" if fact is not None and fact.source.derived_from else otherwise
 
     def flag(self, name: str) -> bool:
         """True where the flag is known and set."""

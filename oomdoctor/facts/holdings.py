@@ -8,6 +8,7 @@ from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .devices import readings_by_device
+from .host_run import describe_holder
 from .snapshot_views import snapshot_holdings
 
 _CATEGORIES = (
@@ -58,6 +59,7 @@ def _objects(evidence: Evidence) -> Iterator[Holding]:
     for run in evidence.runs:
         for exception in run.exceptions:
             for found in exception.large_objects:
-                place = f" at {found.file}:{found.line}" if found.file else ""
-                how = "measured by the probe" if found.complete else "measured by the probe (a lower bound)"
-                yield Holding("host", f"{found.type} {found.holder}{place}", found.deep_bytes, found.length or 1, how)
+                how = "measured by the probe"
+                if not found.complete:
+                    how += " (reckoned from a sample)" if found.extrapolated else " (a lower bound)"
+                yield Holding("host", describe_holder(found), found.deep_bytes, found.length or 1, how)

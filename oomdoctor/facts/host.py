@@ -2,124 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.run import HostSample, RunRecord
 from ..model.source import Source
 from ..model.units import GIB, format_bytes
 from .activity import memory_exceptions
 from .deriver import computed
 from .frames import describe, frames_of, users_frame
-from .steadiness import steady_rise
+from .host_run import put_process_limit_reached, put_run
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
 _JOB_SYSTEMS = {"slurm", "kubernetes", "docker", "ray", "systemd"}
 _CONTAINER_SYSTEMS = {"slurm", "kubernetes", "docker", "systemd", "container"}
-_CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """A run's own records first, then what the log says."""
     for run in reversed(evidence.runs):
-        _put_limits(run, facts)
-        _put_counters(run, facts)
-        _put_samples(run, facts)
-        _put_holders(run, facts)
+        put_run(run, facts)
     _put_messages(evidence, facts)
     _put_jobs(evidence, facts)
     _put_stated_kills(evidence, facts)
     _put_kernel(evidence, facts)
     _put_failing_line(evidence, facts)
-    _put_process_limit_reached(evidence, facts)
+    put_process_limit_reached(evidence.runs, facts)
     _put_bound_hit(facts)
-
-
-def _put_limits(run: RunRecord, facts: FactSet) -> None:
-    limits, source = run.limits, Source(path=run.path, record="limits")
-    facts.put("host.total_bytes", limits.memory_total_bytes, source)
-    facts.put("host.cgroup_limit_bytes", limits.cgroup_limit_bytes, source)
-    facts.put("host.process_limit_bytes", limits.address_space_limit_bytes, source)
-    facts.put("host.process_limit_bytes", limits.data_limit_bytes, source)
-    facts.put("host.shm_total_bytes", limits.shm_total_bytes, source)
-    system = (run.host.get("platform") or run.host.get("system") or "").lower()
-    for name in ("wsl", "windows", "linux"):
-        if name in system:
-            facts.put("host.platform", name, source)
-    if "darwin" in system or "macos" in system:
-        facts.put("host.platform", "macos", source)
-
-
-def _put_counters(run: RunRecord, facts: FactSet) -> None:
-    counters, source = run.counters, Source(path=run.path, record="counters")
-    pairs = (
-        ("host.cgroup_oom_kills", counters.cgroup_oom_kill_before, counters.cgroup_oom_kill_after),
-        ("host.system_oom_kills", counters.system_oom_kill_before, counters.system_oom_kill_after),
-    )
-    for name, before, after in pairs:
-        if before is not None and after is not None:
-            facts.put(name, max(0, after - before), source)
-
-
-def _put_samples(run: RunRecord, facts: FactSet) -> None:
-    samples = run.samples
-    if not samples:
-        return
-    source = Source(path=run.path, record=f"{len(samples)} samples")
-    facts.put("host.samples", len(samples), source)
-    facts.put("host.watched_seconds", samples[-1].time_seconds - samples[0].time_seconds, source)
-    facts.put("host.available_bytes", _last(s.available_bytes for s in samples), source)
-    facts.put("host.total_bytes", _last(s.total_bytes for s in samples), source)
-    facts.put("host.peak_tree_bytes", _peak(s.tree_rss_bytes for s in samples), source)
-    facts.put("host.peak_virtual_bytes", _peak(s.tree_virtual_bytes for s in samples), source)
-    pressure = [s.pressure_full_avg10 for s in samples if s.pressure_full_avg10 is not None]
-    if pressure:
-        facts.put("host.pressure_full_ratio", max(pressure) / 100, source)
-    rise = steady_rise(_points(samples, "tree_rss_bytes")) or steady_rise(_points(samples, "tree_virtual_bytes"))
-    if rise is None:
-        return
-    facts.put("host.growth_steady", rise.steady, source)
-    if rise.steady:
-        facts.put("host.growth_bytes", rise.gained_bytes, source)
-        facts.put("host.growth_bytes_per_second", round(rise.bytes_per_second), source)
-
-
-def _points(samples: Sequence[HostSample], name: str) -> list[tuple[float, int]]:
-    return [(s.time_seconds, value) for s in samples if (value := getattr(s, name)) is not None]
-
-
-def _last(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return known[-1] if known else None
-
-
-def _peak(values: Iterable[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _put_holders(run: RunRecord, facts: FactSet) -> None:
-    """The largest Python object that the probe found when memory ran out, and the exception it went with."""
-    for exception in reversed(run.exceptions):
-        if not exception.is_memory_error or "OutOfMemory" in exception.exception_type:
-            continue
-        source = exception.source
-        facts.put("host.memory_error", True, source)
-        facts.put("host.failed_allocator", "numpy" if "Array" in exception.exception_type else "python", source)
-        if exception.large_objects:
-            # The probe puts the container itself before what merely leads to it.
-            largest = exception.large_objects[0]
-            place = f"{', grown at ' if largest.adds else ', '}{largest.file}:{largest.line}" if largest.file else ""
-            inside = f" in {largest.function}" if largest.function and largest.function not in largest.holder else ""
-            facts.put("host.largest_holder", f"{largest.type} {largest.holder}{inside}{place}", source)
-            facts.put("host.largest_holder_bytes", largest.deep_bytes, source)
-            facts.put("host.largest_holder_length", largest.length, source)
-            facts.put("host.largest_holder_is_container", largest.type.split(".")[-1] in _CONTAINERS, source)
-        frame = users_frame(exception.frames)
-        if frame is not None:
-            facts.put("host.failing_line", describe(frame), source)
 
 
 def _put_messages(evidence: Evidence, facts: FactSet) -> None:
@@ -219,25 +127,6 @@ def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:
         frame = users_frame(frames_of(event))
         if frame is not None:
             facts.put("host.failing_line", describe(frame), event.source)
-
-
-def _put_process_limit_reached(evidence: Evidence, facts: FactSet) -> None:
-    """Whether the last growth could have met the limit: peak + failed request + one interval's growth ≥ the limit.
-
-    The peak is sampled; what came after the last sample is at most what the steepest interval before it gained.
-    """
-    limit, peak = facts.value("host.process_limit_bytes"), facts.value("host.peak_virtual_bytes")
-    if not facts.value("host.memory_error") or not isinstance(limit, int) or not isinstance(peak, int):
-        return
-    request = facts.value("host.failed_request_bytes")
-    reach = peak + (request if isinstance(request, int) else 0)
-    for run in evidence.runs:
-        sizes = [value for _, value in _points(run.samples, "tree_virtual_bytes")]
-        reach += max((after - before for before, after in pairwise(sizes)), default=0)
-    names = ["host.peak_virtual_bytes", "host.process_limit_bytes"]
-    if isinstance(request, int):
-        names.append("host.failed_request_bytes")
-    facts.put("host.process_limit_reached", reach >= limit, computed(*names))
 
 
 def _put_bound_hit(facts: FactSet) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 
 from ..model.diagnosis import Incident
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
+from ..model.run import DeviceOomRecord, RunRecord
+from .until import is_host_error, was_killed
 
 _FAILURES: dict[EventKind, str] = {
     EventKind.DEVICE_OOM: "device out of memory",
@@ -91,11 +91,11 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     kill = kernels_word(evidence)
     recorded = [record for run in evidence.runs for record in run.device_ooms]
-    host_errors = [e for run in evidence.runs for e in run.exceptions if _is_host_error(e)]
+    host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
     for event in evidence.events:
         words = _FAILURES.get(event.kind)
         requested = event.size("requested_bytes")
-        if event is kill and any(_was_killed(run) for run in evidence.runs):
+        if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there
         if words is None or event.fields.get("recovered") is True or event.fields.get("fatal") is False:
             continue
@@ -124,10 +124,10 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
         cause = f"CUDA out of memory in process {record.pid}"
         yield Incident(record.time_seconds, f"cuda:{record.device}", cause, str(record.source), record.requested_bytes)
     for exception in run.exceptions:
-        if _is_host_error(exception):
+        if is_host_error(exception):
             cause = f"{exception.exception_type} in process {exception.pid}"
             yield Incident(exception.time_seconds, "host", cause, str(exception.source))
-    if _was_killed(run) and (kernels_word(evidence) or _kills_counted(run)):
+    if was_killed(run) and (kernels_word(evidence) or _kills_counted(run)):
         word = kernels_word(evidence)
         source = str(word.source) if word else f"{run.path} (counters before and after)"
         yield Incident(run.ended_seconds, "host", "killed by the kernel for want of memory", source)
@@ -135,16 +135,7 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
         yield Incident(run.ended_seconds, "the command", f"ended by signal {run.signal}", f"{run.path} (exit record)")
 
 
-def _was_killed(run: RunRecord) -> bool:
-    """By SIGKILL, also behind a shell that says so by its status."""
-    return run.signal == signal.SIGKILL or run.exit_status == 128 + signal.SIGKILL
-
-
 def _kills_counted(run: RunRecord) -> bool:
     """The cgroup's own counter of kills rose during the run."""
     before, after = run.counters.cgroup_oom_kill_before, run.counters.cgroup_oom_kill_after
     return before is not None and after is not None and after > before
-
-
-def _is_host_error(exception: ExceptionRecord) -> bool:
-    return exception.is_memory_error and "OutOfMemory" not in exception.exception_type

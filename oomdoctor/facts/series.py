@@ -8,6 +8,7 @@ from ..model.diagnosis import Series
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from .snapshot_views import snapshot_series
+from .until import is_until_failure, points_until_failure, process_limit
 
 
 def all_series(evidence: Evidence) -> tuple[Series, ...]:
@@ -21,23 +22,22 @@ def _of_run(run: RunRecord) -> Iterable[Series]:
     interval = run.sample_interval_seconds
     how = f"every {interval:.2f} s by the sampler" if interval else "by the sampler"
     limits = run.limits
-    process_limit = limits.address_space_limit_bytes or limits.data_limit_bytes
     for where, name, field, limit in (
         ("host", "resident memory of the command", "tree_rss_bytes", limits.memory_total_bytes),
-        ("process limit", "largest virtual size", "tree_virtual_bytes", process_limit),
+        ("process limit", "largest virtual size", "tree_virtual_bytes", process_limit(run)),
         ("cgroup", "used in the cgroup", "cgroup_used_bytes", limits.cgroup_limit_bytes),
     ):
-        points = [(s.time_seconds, v) for s in run.samples if (v := getattr(s, field)) is not None]
+        points = points_until_failure(run, field)
         yield _series(where, name, points, how, limit)
     for device in sorted({reading.index for reading in run.device_readings}):
-        readings = [r for r in run.device_readings if r.index == device]
+        readings = [r for r in run.device_readings if r.index == device and is_until_failure(run, r.time_seconds)]
         points = [
             (r.time_seconds, r.used_bytes) for r in readings if r.time_seconds is not None and r.used_bytes is not None
         ]
         total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
         yield _series(f"cuda:{device}", "used on the device", points, how, total)
     for device in sorted({state.device for state in run.allocator_states}):
-        states = [s for s in run.allocator_states if s.device == device]
+        states = [s for s in run.allocator_states if s.device == device and is_until_failure(run, s.time_seconds)]
         total = next((s.total_bytes for s in states if s.total_bytes is not None), None)
         for name, field in (("allocated by torch", "allocated_bytes"), ("reserved by torch", "reserved_bytes")):
             points = [(s.time_seconds, v) for s in states if (v := getattr(s, field)) is not None]

@@ -13,7 +13,10 @@ _FEWEST_BYTES = 32 * MIB
 _LEAST_SHARE_OF_PEAK = 0.25
 _RISING_STEPS = 0.8
 _LARGEST_STEP = 0.5
+_LARGEST_SHARE = 1.5
 _NOISE = 0.01
+_LATE = 2 / 3
+_LEAST_LATE_GAIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,15 @@ def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:
     """Judge (seconds, bytes) points; None where there are too few to say.
 
     Steady: at least four of five steps do not fall (by more than 1 % of the range), no single step makes more than half
-    of the gain, and the gain is at least 32 MiB and a quarter of the peak. The first point, taken while the program
-    starts, does not count.
+    of the gain (of a sampler that was kept waiting: more than half as much again as its share of the time), the last
+    third of the time rises too (what rose and then stood still is not what failed), and the gain is at least 32 MiB and
+    a quarter of the peak. The first point, taken while the program starts, does not count.
     """
     settled = points[1:]
     if len(settled) < _FEWEST_POINTS:
         return None
     sizes = [size for _, size in settled]
+    seconds = settled[-1][0] - settled[0][0]
     gained, peak = sizes[-1] - sizes[0], max(sizes)
     steps = [after - before for before, after in pairwise(sizes)]
     noise = _NOISE * (peak - min(sizes))
@@ -48,6 +53,20 @@ def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:
     steady = (
         gained >= max(_FEWEST_BYTES, _LEAST_SHARE_OF_PEAK * peak)
         and rising >= _RISING_STEPS
-        and max(steps) <= _LARGEST_STEP * gained
+        and not any(_is_jump(before, after, gained, seconds) for before, after in pairwise(settled))
+        and sizes[-1] - _size_at(settled, settled[0][0] + _LATE * seconds) >= _LEAST_LATE_GAIN * gained
     )
-    return Rise(steady, gained, settled[-1][0] - settled[0][0])
+    return Rise(steady, gained, seconds)
+
+
+def _is_jump(before: tuple[float, int], after: tuple[float, int], gained: int, seconds: float) -> bool:
+    share = (after[0] - before[0]) / seconds if seconds > 0 else 0.0
+    return after[1] - before[1] > max(_LARGEST_STEP, _LARGEST_SHARE * share) * gained
+
+
+def _size_at(points: Sequence[tuple[float, int]], time: float) -> float:
+    """The size at a time between two points, on the straight line between them."""
+    for before, after in pairwise(points):
+        if before[0] <= time <= after[0] and after[0] > before[0]:
+            return before[1] + (after[1] - before[1]) * (time - before[0]) / (after[0] - before[0])
+    return points[-1][1]

@@ -87,6 +87,8 @@ class LargeObject:
     length: int | None = None
     complete: bool = True
     """False: elements were sampled or the walk stopped early; deep_bytes is an estimate."""
+    extrapolated: bool = False
+    """Not complete, and reckoned from a sample of the elements: it may be less as well as more."""
     adds: bool = False
     """`line` is where the code adds to the object; otherwise where the stack stood in code that speaks of it."""
 
@@ -107,6 +109,17 @@ class ExceptionRecord:
     thread: str | None = None
     rank: int | None = None
     large_objects: tuple[LargeObject, ...] = ()
+    vm_size_bytes: int | None = None
+    """The process's own size when it failed: its mappings (what RLIMIT_AS limits)."""
+    vm_peak_bytes: int | None = None
+    """Its largest size until then."""
+    vm_data_bytes: int | None = None
+    """Of its mappings the private writable ones (what RLIMIT_DATA limits)."""
+    rss_bytes: int | None = None
+    rss_peak_bytes: int | None = None
+    address_space_limit_bytes: int | None = None
+    """Its RLIMIT_AS and RLIMIT_DATA; None: without limit, or not read (then its size is None too)."""
+    data_limit_bytes: int | None = None
 
 
 @dataclass(frozen=True)

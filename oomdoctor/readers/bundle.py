@@ -86,6 +86,12 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
 
 
+_OWN_SIZES = (
+    "vm_size_bytes", "vm_peak_bytes", "vm_data_bytes", "rss_bytes", "rss_peak_bytes",
+    "address_space_limit_bytes", "data_limit_bytes",
+)  # fmt: skip
+"""What a process that could not get memory read of itself."""
+
 _FRAME_FIELDS = ("file", "line", "function", "code")
 
 
@@ -160,6 +166,7 @@ class _Processes:
                     thread=_text(data.get("thread")),
                     rank=self._rank(pid, record),
                     large_objects=_built(LargeObject, data.get("large_objects")),
+                    **{name: _size(data.get(name)) for name in _OWN_SIZES},
                 )
             )
         return tuple(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from given import event, facts_of, gib, mib, oom, rising, run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,7 @@ def test_a_device_s_parts():
 def test_the_process_limit_names_the_largest_holder():
     held = LargeObject("list", "local 'kept' in main()", "leak.py", 9, "main", 1, mib(1300), 150)
     error = ExceptionRecord(Source(path="incident"), 1010.0, 7, "MemoryError", "", (), True, large_objects=(held,))
+    error = replace(error, vm_size_bytes=mib(1470), address_space_limit_bytes=mib(1500))
     samples = rising(mib(20), mib(75), 20, available_bytes=gib(20), total_bytes=gib(32))
     record = run(samples, exceptions=(error,), limits=HostLimits(address_space_limit_bytes=mib(1500)))
     evidence = Evidence(runs=(record,))
@@ -91,15 +94,52 @@ def test_the_process_limit_names_the_largest_holder():
     by_place = {budget.where: budget for budget in budgets(evidence, facts)}
     limit = by_place["process limit"]
     assert [(part.name, part.bytes) for part in limit.parts] == [
-        ("list local 'kept' in main(), leak.py:9", mib(1300)),
-        ("other mappings of the process", mib(145)),
-        ("below the limit at the last sample", mib(55)),
+        ("list local 'kept' in main(), in leak.py", mib(1300)),
+        ("the rest of the process", mib(170)),
+        ("below the limit", mib(30)),
     ]
     assert all(closes(budget) for budget in by_place.values())
     assert holdings(evidence, facts)[0].bytes == mib(1300)
     curve = next(series for series in all_series(evidence) if series.where == "process limit")
     assert curve.limit_bytes == mib(1500)
     assert curve.how_sampled == "every 0.50 s by the sampler"
+
+
+def test_a_plan_shows_its_real_figures_and_by_how_much_they_overdraw_it():
+    weights, buffers, share = 4958 * 10**6, 609 * 10**6, 4762 * 10**6
+    failed = event(
+        EventKind.ENGINE_MEMORY_TABLE, engine="mlc", model_bytes=weights, temporary_bytes=buffers, available_bytes=share
+    )
+    (budget,) = budgets(Evidence(events=(failed,)), facts_of(failed))
+    assert [(part.name, part.bytes) for part in budget.parts] == [("weights", weights), ("working buffers", buffers)]
+    assert budget.unattributed_bytes == share - weights - buffers < 0
+
+
+def test_what_subtraction_leaves_is_not_measured():
+    figures = {"total_bytes": gib(24), "free_bytes": mib(500), "allocated_bytes": gib(10), "reserved_bytes": gib(11)}
+    (listed,) = budgets(Evidence(), facts_of(oom(**figures, other_processes=((9, gib(5)),))))
+    (computed,) = budgets(Evidence(), facts_of(oom(**figures, process_used_bytes=gib(12))))
+    (bound,) = budgets(Evidence(), facts_of(oom(**figures)))
+    how = [{part.name: part.how_known for part in b.parts}["other processes"] for b in (listed, computed, bound)]
+    assert how == ["measured", "computed", "computed: a lower bound"]
+
+
+def test_a_sampled_size_is_not_set_beside_what_was_held_later():
+    held = LargeObject("list", "local 'kept' in main()", "leak.py", 9, "main", 1, mib(1300), 150)
+    error = ExceptionRecord(Source(path="incident"), 1010.0, 7, "MemoryError", "", (), True, large_objects=(held,))
+    record = run(rising(mib(20), mib(75), 14), exceptions=(error,), limits=HostLimits(data_limit_bytes=mib(1500)))
+    evidence = Evidence(runs=(record,))
+    (limit,) = budgets(evidence, derive_facts(evidence))
+    assert [(part.name, part.bytes) for part in limit.parts] == [
+        ("the largest process at the last sample", mib(995)),
+        ("below the limit at the last sample", mib(505)),
+    ]
+
+
+def test_the_part_that_does_not_fit_is_left_out_not_cut():
+    budget = close("cuda:0", gib(10), [("live", gib(8), "printed"), ("other", gib(3), "computed")])
+    assert [part.name for part in budget.parts] == ["live"]
+    assert budget.unattributed_bytes == gib(2)
 
 
 def test_what_is_unknown_makes_no_budget():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from given import event, facts_of, gib, mib, oom, rising, run, traceback
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.facts.series import all_series
 from oomdoctor.facts.steadiness import steady_rise
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
@@ -32,7 +35,7 @@ def test_a_list_that_grows_until_the_process_s_own_limit():
     assert facts.value("host.growth_bytes_per_second") == mib(150)
     assert facts.value("host.peak_virtual_bytes") == mib(20) + 19 * mib(75)
     assert facts.value("host.process_limit_reached") is True
-    assert facts.value("host.largest_holder") == "list local 'kept' in main(), leak.py:9"
+    assert facts.value("host.largest_holder") == "list local 'kept' in main(), in leak.py"
     assert facts.value("host.largest_holder_bytes") == mib(1500)
     assert facts.value("host.largest_holder_is_container") is True
     assert facts.value("host.failing_line") == "leak.py:4 in load: return bytearray(8 << 20)"
@@ -43,6 +46,82 @@ def test_far_below_the_limit_it_was_not_the_limit():
     limits = HostLimits(address_space_limit_bytes=gib(64))
     facts = derive_facts(Evidence(runs=(run(rising(mib(20), mib(10), 8), limits=limits, exceptions=(ERROR,)),)))
     assert facts.value("host.process_limit_reached") is False
+
+
+def own(**sizes: int | None) -> ExceptionRecord:
+    """The error as a process tells it that read its own size, too."""
+    return replace(ERROR, **sizes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "late", [{"tree_rss_bytes": mib(40), "tree_virtual_bytes": mib(60)}, {}, {"tree_rss_bytes": 0}]
+)
+def test_what_is_sampled_after_the_failure_is_the_teardown(late: dict[str, int]):
+    samples = (*rising(mib(20), mib(75), 20), HostSample(1010.1, processes=None, **late), HostSample(1010.4))
+    evidence = Evidence(runs=(run(samples, exceptions=(ERROR,)),))
+    assert derive_facts(evidence).value("host.growth_bytes") == 18 * mib(75)
+    curve = all_series(evidence)[0]
+    assert (curve.values_bytes[-1], len(curve.values_bytes)) == (mib(20) + 19 * mib(75), 20)
+
+
+def test_the_look_between_the_kill_and_the_end_is_the_teardown_too():
+    samples = (*rising(mib(20), mib(75), 20), HostSample(1009.9, tree_rss_bytes=mib(300), tree_virtual_bytes=mib(900)))
+    killed = run(samples, exit_status=None, signal=9, ended_seconds=1010.0)
+    assert derive_facts(Evidence(runs=(killed,))).value("host.growth_bytes") == 18 * mib(75)
+
+
+def test_a_process_that_fails_before_the_first_sample_tells_its_own_size():
+    error = own(vm_size_bytes=mib(1990), vm_peak_bytes=mib(1995), address_space_limit_bytes=gib(2))
+    facts = derive_facts(Evidence(runs=(run(exceptions=(error,), limits=HostLimits(data_limit_bytes=mib(7))),)))
+    assert facts.value("host.process_limit_bytes") == gib(2)
+    assert facts.value("host.failing_process_bytes") == mib(1990)
+    assert facts.value("host.peak_virtual_bytes") == mib(1995)
+    assert facts.value("host.process_limit_reached") is True
+    assert facts.value("host.bound_hit") == "the process's own limit of 2.00 GiB"
+
+
+def test_the_limit_that_leaves_less_room_counts():
+    error = own(vm_size_bytes=gib(3), vm_data_bytes=mib(990), address_space_limit_bytes=gib(8), data_limit_bytes=gib(1))
+    facts = derive_facts(Evidence(runs=(run(exceptions=(error,)),)))
+    assert facts.value("host.process_limit_bytes") == gib(1)
+    assert facts.value("host.failing_process_bytes") == mib(990)
+
+
+def test_a_process_without_a_limit_does_not_inherit_another_ones():
+    error = own(vm_size_bytes=gib(3))
+    facts = derive_facts(Evidence(runs=(run(exceptions=(error,), limits=HostLimits(data_limit_bytes=gib(4))),)))
+    assert facts.value("host.process_limit_bytes") is None
+    assert facts.value("host.process_limit_reached") is None
+
+
+@pytest.mark.parametrize(("used", "reached"), [(mib(290), True), (mib(120), None), (mib(20), False)])
+def test_a_request_of_unknown_size_met_the_limit_only_near_it(used: int, reached: bool | None):
+    error = own(vm_size_bytes=used, address_space_limit_bytes=mib(400))
+    assert derive_facts(Evidence(runs=(run(exceptions=(error,)),))).value("host.process_limit_reached") is reached
+
+
+def test_the_process_s_own_word_is_the_last_point_of_the_curve():
+    error = own(vm_size_bytes=mib(1500), rss_bytes=mib(1490), address_space_limit_bytes=mib(1500))
+    evidence = Evidence(runs=(run(rising(mib(20), mib(75), 5), exceptions=(error,)),))
+    assert [series.values_bytes[-1] for series in all_series(evidence)] == [mib(1490), mib(1500)]
+
+
+def test_of_several_processes_one_s_word_is_not_the_tree_s():
+    error = own(vm_size_bytes=mib(100), rss_bytes=mib(90))
+    evidence = Evidence(runs=(run(rising(mib(200), mib(75), 5, processes=3), exceptions=(error,)),))
+    assert [series.values_bytes[-1] for series in all_series(evidence)] == [mib(500), mib(500)]
+
+
+def test_a_line_that_only_fails_is_not_where_it_grows():
+    grown = replace(LIST, adds=True, complete=False, extrapolated=True)
+    facts = derive_facts(Evidence(runs=(run(exceptions=(own(large_objects=(grown,)),)),)))
+    assert facts.value("host.largest_holder") == "list local 'kept' in main(), grown at leak.py:9"
+    assert facts.value("host.largest_holder_grows") is True
+    assert facts.value("host.largest_holder_size") == "about 1.46 GiB"
+    walked = own(large_objects=(replace(LIST, complete=False),))
+    facts = derive_facts(Evidence(runs=(run(exceptions=(walked,)),)))
+    assert facts.value("host.largest_holder_grows") is False
+    assert facts.value("host.largest_holder_size") == "at least 1.46 GiB"
 
 
 def test_without_a_limit_or_samples_nothing_is_said_of_it():
@@ -60,12 +139,20 @@ def test_without_a_limit_or_samples_nothing_is_said_of_it():
         ([10, 100, 105, 110, 115, 120, 900], False),  # one jump
         ([10, 100, 300, 100, 320, 90, 330], False),  # up and down
         ([10, 10, 11, 12, 13, 14, 15], False),  # too little to matter
+        ([10, 80, 150, 220, 290, 290, 290, 290, 290, 291], False),  # loaded, then level until it failed
     ],
 )
 def test_steady_means_step_by_step(sizes: list[int], steady: bool):
     rise = steady_rise([(float(i), mib(size)) for i, size in enumerate(sizes)])
     assert rise is not None
     assert rise.steady is steady
+
+
+def test_a_sampler_that_was_kept_waiting_makes_no_jump():
+    times = (0.0, 0.1, 0.4, 0.9, 4.9, 5.4, 5.9)
+    rise = steady_rise([(time, mib(20 + 100 * time)) for time in times])
+    assert rise is not None
+    assert rise.steady
 
 
 def test_too_few_samples_say_nothing():

@@ -23,6 +23,10 @@ def held(harness: Harness, text: str, limit_mib: int = 256) -> list[dict[str, An
     first, *rest = harness.records("exception")
     assert first["is_memory_error"] is True
     assert first["large_objects"] == []
+    assert first["address_space_limit_bytes"] == limit_mib * MIB
+    assert first["vm_size_bytes"] <= first["vm_peak_bytes"] <= limit_mib * MIB
+    assert 0 < first["rss_bytes"] <= first["rss_peak_bytes"]
+    assert "data_limit_bytes" not in first
     assert harness.records("probe-error") == []
     assert [record["id"] for record in rest] == [first["id"]]
     return list(rest[0]["large_objects"])
@@ -304,3 +308,27 @@ main()
 """
     rows = held(each, text)
     assert all(row["adds"] is False for row in rows)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numpy") is None, reason="numpy is not installed here")
+def test_the_users_name_comes_before_a_librarys(harness: Harness) -> None:
+    text = """
+import numpy
+base = numpy.zeros(1 << 22)
+def library():
+    return numpy.full_like(base, 1.0, shape=(1 << 50,))
+library()
+"""
+    harness.run(harness.script(text))
+    (record,) = harness.latest("exception")
+    largest = record["large_objects"][0]
+    assert (largest["holder"], largest["adds"]) == ("global 'base' in __main__", False)
+    assert any("full_like" in frame[2] for frame in record["frames"])
+
+
+def test_a_library_frame_names_what_nothing_of_the_users_does(harness: Harness) -> None:
+    harness.script("def inner(size):\n    kept = bytes(size)\n    return bytes(1 << 60)\n", "site-packages/lib.py")
+    path = harness.script("import sys\nsys.path.insert(0, 'site-packages')\nimport lib\nlib.inner(30 << 20)\n")
+    harness.run(path)
+    (record,) = harness.latest("exception")
+    assert record["large_objects"][0]["holder"] == "local 'kept' in inner()"

@@ -65,6 +65,9 @@ def test_a_run_with_everything(tmp_path):
                 "message": "password=hunter22",
                 "frames": [frame],
                 "is_memory_error": True,
+                "vm_size_bytes": 90 * MIB,
+                "address_space_limit_bytes": 96 * MIB,
+                "rss_bytes": "much",
                 "large_objects": [{**held, "own_bytes": 1, "deep_bytes": 2}],
             },
             {"kind": "end", "time": 13, "clean": False},
@@ -95,6 +98,7 @@ def test_a_run_with_everything(tmp_path):
     assert error.message == "password=<masked>"
     assert error.frames[0].line == 7
     assert error.large_objects[0].deep_bytes == 2
+    assert (error.vm_size_bytes, error.address_space_limit_bytes, error.rss_bytes) == (90 * MIB, 96 * MIB, None)
     assert run.allocator_states[0].allocated_bytes == 3
 
 

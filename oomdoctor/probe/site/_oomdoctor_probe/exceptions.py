@@ -13,7 +13,7 @@ import os
 import sys
 from time import time
 
-from . import identity, records, reserve
+from . import identity, process_size, records, reserve
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -102,6 +102,9 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
         "thread": thread,
         "rank": identity.rank(),
     }
+    if out_of_memory:
+        # Now, before the stack unwinds: nobody outside can tell how large the process was when it failed.
+        about.update(process_size.read())
     # The first record of a MemoryError asks for as little as it can; the process may not live to write the second.
     _write(about, chain, with_code=not (out_of_memory or interrupted))
     if out_of_memory:

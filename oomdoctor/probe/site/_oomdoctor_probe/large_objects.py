@@ -150,13 +150,33 @@ def _row(held: object, size: Measure, holder: _Holder, others: list[str]) -> dic
         "deep_bytes": size.deep_bytes,
         "length": size.length,
         "complete": size.complete,
+        "extrapolated": size.extrapolated,
         "also_held_by": others[:_LONGEST_ALSO],
         "_holder": holder,
     }
 
 
 def _named(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder]]:
-    """All objects that have a name of the user's, the innermost frame's first."""
+    """All objects that have a name: of the user's own frames first, then his globals, then the libraries' frames.
+
+    One object is named by the first: whoever reads it looks for a name of his own, not for numpy's.
+    """
+    users = [place for place in stack if not frames.is_library(place[0].f_code.co_filename)]
+    yield from _in_frames(users)
+    for module in _user_modules(stack):
+        for name, held in list(vars(module).items()):
+            if name.startswith("__"):
+                continue
+            place = _place_of_global(module, name, stack)
+            yield held, _Holder("global '%s' in %s" % (name, module.__name__), *place, name)
+            for attribute, value in _attributes(held):
+                text = "attribute %s.%s of %s" % (name, attribute, _class_name(held))
+                yield value, _Holder(text, *place, "." + attribute)
+    yield from _in_frames([place for place in stack if frames.is_library(place[0].f_code.co_filename)])
+
+
+def _in_frames(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder]]:
+    """The variables of these frames and their attributes, the innermost frame's first."""
     seen: set[int] = set()
     for frame, line in stack:
         code = frame.f_code
@@ -172,15 +192,6 @@ def _named(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder
                 owner = "self" if name in ("self", "cls") else name
                 text = "attribute %s.%s of %s" % (owner, attribute, _class_name(held))
                 yield value, _Holder(text, code.co_filename, line, code.co_name, "." + attribute)
-    for module in _user_modules(stack):
-        for name, held in list(vars(module).items()):
-            if name.startswith("__"):
-                continue
-            place = _place_of_global(module, name, stack)
-            yield held, _Holder("global '%s' in %s" % (name, module.__name__), *place, name)
-            for attribute, value in _attributes(held):
-                text = "attribute %s.%s of %s" % (name, attribute, _class_name(held))
-                yield value, _Holder(text, *place, "." + attribute)
 
 
 def _last_line(code: CodeType) -> int:

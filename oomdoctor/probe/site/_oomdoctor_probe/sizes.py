@@ -42,6 +42,7 @@ class Measure:
 
     def __init__(self, held: object, deadline: float) -> None:
         self.complete = True
+        self.extrapolated = False
         self._left = _MOST_OBJECTS
         self._deadline = deadline
         self._seen: set[object] = set()
@@ -76,6 +77,7 @@ class Measure:
             self.complete = False
             # A sample that repeats itself comes from few elements held many times.
             if distinct > len(parts) // 4:
+                self.extrapolated = True
                 inside *= count / len(parts)
         return size + inside
 

@@ -1,0 +1,173 @@
+"""host.*: what the records of a watched run say of host memory up to its failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from ..model.facts import FactSet
+from ..model.run import LargeObject, RunRecord
+from ..model.source import Source
+from ..model.units import format_bytes
+from .deriver import computed
+from .frames import describe, users_frame
+from .steadiness import steady_rise
+from .until import last_host_error, points_until_failure, process_limit, samples_until_failure, was_killed
+
+_CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
+_NEAR_LIMIT = 0.5
+"""A request of unknown size is taken to have met the limit where at least this share of it was in use: one that did not
+fit although more than half was free is more likely senseless than held back by the limit."""
+_FAR_BELOW = 0.1
+
+
+def put_run(run: RunRecord, facts: FactSet) -> None:
+    """All but whether a limit was reached, which the messages have a say in too."""
+    _put_limits(run, facts)
+    _put_counters(run, facts)
+    _put_own_size(run, facts)
+    _put_samples(run, facts)
+    _put_holders(run, facts)
+
+
+def _put_limits(run: RunRecord, facts: FactSet) -> None:
+    limits, source = run.limits, Source(path=run.path, record="limits")
+    facts.put("host.total_bytes", limits.memory_total_bytes, source)
+    facts.put("host.cgroup_limit_bytes", limits.cgroup_limit_bytes, source)
+    error = last_host_error(run)
+    told = error is not None and error.vm_size_bytes is not None
+    facts.put("host.process_limit_bytes", process_limit(run), error.source if error and told else source)
+    facts.put("host.shm_total_bytes", limits.shm_total_bytes, source)
+    system = (run.host.get("platform") or run.host.get("system") or "").lower()
+    for name in ("wsl", "windows", "linux"):
+        if name in system:
+            facts.put("host.platform", name, source)
+    if "darwin" in system or "macos" in system:
+        facts.put("host.platform", "macos", source)
+
+
+def _put_counters(run: RunRecord, facts: FactSet) -> None:
+    counters, source = run.counters, Source(path=run.path, record="counters")
+    pairs = (
+        ("host.cgroup_oom_kills", counters.cgroup_oom_kill_before, counters.cgroup_oom_kill_after),
+        ("host.system_oom_kills", counters.system_oom_kill_before, counters.system_oom_kill_after),
+    )
+    for name, before, after in pairs:
+        if before is not None and after is not None:
+            facts.put(name, max(0, after - before), source)
+
+
+def _put_samples(run: RunRecord, facts: FactSet) -> None:
+    samples = samples_until_failure(run)
+    if not samples:
+        return
+    source = Source(path=run.path, record=f"{len(samples)} samples until the failure")
+    facts.put("host.samples", len(samples), source)
+    facts.put("host.watched_seconds", samples[-1].time_seconds - samples[0].time_seconds, source)
+    facts.put("host.available_bytes", _last(s.available_bytes for s in samples), source)
+    facts.put("host.total_bytes", _last(s.total_bytes for s in samples), source)
+    facts.put("host.peak_tree_bytes", _peak(s.tree_rss_bytes for s in samples), source)
+    facts.put("host.peak_virtual_bytes", _peak(s.tree_virtual_bytes for s in samples), source)
+    pressure = [s.pressure_full_avg10 for s in samples if s.pressure_full_avg10 is not None]
+    if pressure:
+        facts.put("host.pressure_full_ratio", max(pressure) / 100, source)
+    rise = steady_rise(points_until_failure(run, "tree_rss_bytes"))
+    rise = rise or steady_rise(points_until_failure(run, "tree_virtual_bytes"))
+    if rise is None:
+        return
+    facts.put("host.growth_steady", rise.steady, source)
+    if rise.steady:
+        facts.put("host.growth_bytes", rise.gained_bytes, source)
+        facts.put("host.growth_bytes_per_second", round(rise.bytes_per_second), source)
+
+
+def _last(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return known[-1] if known else None
+
+
+def _peak(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _put_own_size(run: RunRecord, facts: FactSet) -> None:
+    """What the failing process read of itself is exact; samples come only every so often."""
+    error = last_host_error(run)
+    if error is None or was_killed(run):
+        return
+    size = error.vm_size_bytes
+    if process_limit(run) is not None and process_limit(run) == error.data_limit_bytes:
+        size = error.vm_data_bytes if error.vm_data_bytes is not None else size
+    facts.put("host.failing_process_bytes", size, error.source)
+    facts.put("host.peak_virtual_bytes", error.vm_peak_bytes, error.source)
+
+
+def _put_holders(run: RunRecord, facts: FactSet) -> None:
+    """The largest Python object that the probe found when memory ran out, and the exception it went with."""
+    error = last_host_error(run)
+    if error is None:
+        return
+    source = error.source
+    facts.put("host.memory_error", True, source)
+    facts.put("host.failed_allocator", "numpy" if "Array" in error.exception_type else "python", source)
+    if error.large_objects:
+        # The probe puts the container itself before what merely leads to it.
+        largest = error.large_objects[0]
+        is_container = largest.type.split(".")[-1] in _CONTAINERS
+        facts.put("host.largest_holder", describe_holder(largest), source)
+        facts.put("host.largest_holder_bytes", largest.deep_bytes, source)
+        facts.put("host.largest_holder_size", _size_in_words(largest), source)
+        facts.put("host.largest_holder_exact", largest.complete, source)
+        facts.put("host.largest_holder_length", largest.length, source)
+        facts.put("host.largest_holder_is_container", is_container, source)
+        facts.put("host.largest_holder_grows", is_container and largest.adds, source)
+    frame = users_frame(error.frames)
+    if frame is not None:
+        facts.put("host.failing_line", describe(frame), source)
+
+
+def describe_holder(held: LargeObject) -> str:
+    """`list local 'seen' in train(), grown at train.py:54`; where no line adds to it, only its function and file."""
+    inside = f" in {held.function}()" if held.function and held.function not in held.holder else ""
+    place = ""
+    if held.file:
+        place = f", grown at {held.file}:{held.line}" if held.adds and held.line else f", in {held.file}"
+    return f"{held.type} {held.holder}{inside}{place}"
+
+
+def _size_in_words(held: LargeObject) -> str:
+    """`504.00 MiB`, `about …` where it was reckoned from a sample, `at least …` where the walk stopped early."""
+    words = format_bytes(held.deep_bytes)
+    return words if held.complete else f"{'about' if held.extrapolated else 'at least'} {words}"
+
+
+def put_process_limit_reached(runs: Iterable[RunRecord], facts: FactSet) -> None:
+    """Whether the failing process met its own limit: its size and the failed request together reach it.
+
+    The size is what the process read of itself when it failed; samples stand in for it where it could not. A request
+    whose size nobody tells is taken to have met the limit where at least half of it was in use; far below it that
+    stays unknown.
+    """
+    limit = facts.value("host.process_limit_bytes")
+    name = "host.failing_process_bytes"
+    size = facts.value(name)
+    if size is None:
+        name = "host.peak_virtual_bytes"
+        size = facts.value(name)
+    if not facts.value("host.memory_error") or not isinstance(limit, int) or not isinstance(size, int):
+        return
+    request = facts.value("host.failed_request_bytes")
+    if isinstance(request, int):
+        source = computed(name, "host.process_limit_bytes", "host.failed_request_bytes")
+        step = 0 if name == "host.failing_process_bytes" else _largest_step(runs)
+        facts.put("host.process_limit_reached", size + request + step >= limit, source)
+    elif size >= _NEAR_LIMIT * limit:
+        facts.put("host.process_limit_reached", True, computed(name, "host.process_limit_bytes"))
+    elif size < _FAR_BELOW * limit:
+        facts.put("host.process_limit_reached", False, computed(name, "host.process_limit_bytes"))
+
+
+def _largest_step(runs: Iterable[RunRecord]) -> int:
+    """What came after the last sample is at most what the steepest interval before it gained."""
+    curves = ([size for _, size in points_until_failure(run, "tree_virtual_bytes")] for run in runs)
+    return max((after - before for curve in curves for before, after in pairwise(curve)), default=0)
