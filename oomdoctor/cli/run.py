@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import sys
 from pathlib import Path
 
 import click
 
+from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
+from .output import say
 
 _REPORTS = {"report.html": "html", "report.json": "json", "report.md": "markdown"}
-_SIZE = re.compile(r"(\d{1,12})\s*([kmg]?)i?b?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
     """The number of bytes that `4M` or `512KiB` says."""
-    size = _SIZE.fullmatch(text.strip())
-    if size is None:
+    try:
+        size = parse_size(text)
+    except ValueError:
+        size = -1
+    if size < 0:
         raise click.BadParameter(f"{text!r} is not a size; write 512K, 4M or 1G")
-    return int(size[1]) * _UNITS[size[2].lower()]
+    return size
 
 
 @click.command(
@@ -87,12 +88,12 @@ def run(
     try:
         outcome = run_command(command, options)
     except CannotStart as error:
-        _say(str(error))
+        say(str(error))
         sys.exit(error.status)
     try:
         _conclude(outcome, report)
     except KeyboardInterrupt:
-        _say("interrupted before the report was made")
+        say("interrupted before the report was made")
     end_like(outcome.status, outcome.signal)
 
 
@@ -100,24 +101,24 @@ def _conclude(outcome: RunOutcome, report: str) -> None:
     """Make the report if one is wanted, and say where things are; nothing here changes how the run ends."""
     for what, why, _ in outcome.unseen:
         if what.startswith(("the incident folder", "part of the evidence")):
-            _say(f"{what}: {why}")
+            say(f"{what}: {why}")
     if outcome.bundle is None:
-        _say("no folder for the evidence could be written; the command ran without being recorded")
+        say("no folder for the evidence could be written; the command ran without being recorded")
         return
     if not outcome.bundle.is_dir():
-        _say(f"the evidence is lost: {_shown(outcome.bundle)} was removed while the command ran")
+        say(f"the evidence is lost: {_shown(outcome.bundle)} was removed while the command ran")
         return
     if report == "never" or (report == "auto" and not outcome.deserves_report):
-        _say(f"evidence in {_shown(outcome.bundle)}")
+        say(f"evidence in {_shown(outcome.bundle)}")
         return
     try:
         summary = _make_reports(outcome.bundle)
     except Exception as error:
-        _say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
-        _say(f"to make it later: oomdoctor analyze {_shown(outcome.bundle)}")
+        say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
+        say(f"to make it later: oomdoctor analyze {_shown(outcome.bundle)}")
         return
-    _say(summary)
-    _say(f"report: {_shown(outcome.bundle / 'report.html')}")
+    say(summary)
+    say(f"report: {_shown(outcome.bundle / 'report.html')}")
 
 
 def _make_reports(bundle: Path) -> str:
@@ -137,8 +138,3 @@ def _shown(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except (ValueError, OSError):
         return str(path)
-
-
-def _say(sentence: str) -> None:
-    with contextlib.suppress(OSError):  # perhaps nobody listens to standard error any more
-        click.echo(f"oomdoctor: {sentence}", err=True)

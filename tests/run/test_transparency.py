@@ -186,7 +186,7 @@ def test_the_process_group_is_the_callers(tmp_path):
 
 def test_a_grandchild_that_keeps_the_pipe_delays_nothing_and_lives(tmp_path, ends):
     marker = tmp_path / "late"
-    script = f"(sleep 1.5; echo late; echo lives > {marker}; sleep 60) & echo $!; exit 5"
+    script = f"(sleep 6; echo late; echo lives > {marker}; sleep 60) & echo $!; exit 5"
     with open(tmp_path / "out", "wb") as out:
         process = subprocess.Popen(
             wrapped(["bash", "-c", script], tmp_path / "i"), stdout=out, stderr=subprocess.DEVNULL
@@ -196,7 +196,7 @@ def test_a_grandchild_that_keeps_the_pipe_delays_nothing_and_lives(tmp_path, end
     orphan = int((tmp_path / "out").read_text().split()[0])
     ends.append(orphan)
     assert not marker.exists(), f"waited {time.monotonic() - begun:.1f} s for the grandchild"
-    wait_until(marker.exists)
+    wait_until(marker.exists, 20)
     assert is_running(orphan)
     # its output still finds a reader, as it would without the wrapper
     assert (tmp_path / "out").read_text().split()[1:] == ["late"]
