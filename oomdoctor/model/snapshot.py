@@ -133,6 +133,11 @@ class Snapshot:
         return tuple(sorted(int(device) for device in seen))
 
     @property
+    def device_count(self) -> int:
+        """Devices that the process saw: each has a trace, if an empty one; without traces, at least so many."""
+        return max(len(self.events), max(self.devices, default=-1) + 1)
+
+    @property
     def reserved_bytes(self) -> int:
         """Bytes of all segments on all devices."""
         return int(self.segments.total_bytes.sum())

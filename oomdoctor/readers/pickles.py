@@ -66,14 +66,14 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def load_plain(path: Path, shown_path: str, build: Callable[[object], Built]) -> Built:
+def load_plain(path: Path, build: Callable[[object], Built]) -> Built:
     """What `build` makes of the content of the pickle at `path` (gzipped or not).
 
     The content is built without importing or calling anything. The collector is off until `build` has ended, and the
     stack is deep enough for what the content may nest: Python does not guard the hashing of a tuple in a tuple in a …
 
-    Raises InputRefused when it cannot be read, is empty, cut off or damaged, names a global, a persistent object
-    or an extension, or wants more memory than its size can explain.
+    Raises InputRefused, with a reason that leaves the path to who prints it, when it cannot be read, is empty, cut off
+    or damaged, names a global, a persistent object or an extension, or wants more memory than its size can explain.
     """
     try:
         with path.open("rb") as opened:
@@ -81,19 +81,19 @@ def load_plain(path: Path, shown_path: str, build: Callable[[object], Built]) ->
             magic = opened.read(2)
             opened.seek(0)
             if not magic:
-                raise InputRefused(f"{shown_path} is empty")
+                raise InputRefused("the file is empty")
             file: IO[bytes] = opened
             if magic == _GZIP_MAGIC:
-                plain = _unpacked(opened, _MOST_EXPANSION * size + 64 * MIB, shown_path)
+                plain = _unpacked(opened, _MOST_EXPANSION * size + 64 * MIB)
                 file, size = io.BytesIO(plain), len(plain)
 
             def work() -> Built:
                 with collector_paused():
-                    return build(_load(file, size, shown_path))
+                    return build(_load(file, size))
 
             return _on_deep_stack(size, work)
     except OSError as error:
-        raise InputRefused(f"{shown_path} cannot be read: {error.strerror or error}") from error
+        raise InputRefused(f"it cannot be read: {error.strerror or error}") from error
 
 
 def _on_deep_stack(size: int, work: Callable[[], Built]) -> Built:
@@ -106,35 +106,32 @@ def _on_deep_stack(size: int, work: Callable[[], Built]) -> Built:
         threading.stack_size(before)
 
 
-def _unpacked(file: IO[bytes], limit: int, shown_path: str) -> bytes:
+def _unpacked(file: IO[bytes], limit: int) -> bytes:
     try:
         plain = gzip.GzipFile(fileobj=file).read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputRefused(f"{shown_path} is a damaged gzip file: {error}") from error
+        raise InputRefused("it is a damaged or cut off gzip file") from error
     if len(plain) > limit:
-        raise InputRefused(f"{shown_path} unpacks to more than {_MOST_EXPANSION} times its size: no snapshot does that")
+        raise InputRefused(f"it unpacks to more than {_MOST_EXPANSION} times its size: no snapshot does that")
     return plain
 
 
-def _load(stream: IO[bytes], size: int, shown_path: str) -> object:
+def _load(stream: IO[bytes], size: int) -> object:
     # An object once built for an extension code is served from this cache without find_class being asked.
     copyreg.clear_extension_cache()
     try:
         with _memory_ceiling(GIB + _OBJECTS_PER_BYTE * size):
-            return _PlainUnpickler(stream, shown_path).load()
+            return _PlainUnpickler(stream).load()
     except InputRefused:
         raise
     except MemoryError as error:
-        raise InputRefused(f"{shown_path} asks for more memory than a file of {size} bytes can need") from error
+        raise InputRefused(f"it asks for more memory than a file of {size} bytes can need") from error
     except EOFError as error:
-        raise InputRefused(f"{shown_path} is cut off: the pickle has no end") from error
+        raise InputRefused("it is cut off: the pickle has no end") from error
     except Exception as error:  # junk can raise nearly anything: ValueError, KeyError, struct.error, RecursionError …
         if "truncated" in str(error):
-            raise InputRefused(f"{shown_path} is cut off: {error}") from error
-        raise InputRefused(
-            f"{shown_path} is damaged, or is no pickle of plain data ({type(error).__name__}: {str(error)[:200]}); "
-            "nothing in it was run"
-        ) from error
+            raise InputRefused("it is cut off in the middle of a value") from error
+        raise InputRefused("it is damaged, or is no pickle of plain data; nothing in it was run") from error
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -144,19 +141,15 @@ class _PlainUnpickler(pickle.Unpickler):
     With no global on its stack, REDUCE, OBJ, NEWOBJ and BUILD have nothing they could call.
     """
 
-    def __init__(self, stream: IO[bytes], shown_path: str) -> None:
-        super().__init__(stream)
-        self._shown_path = shown_path
-
     def find_class(self, module: str, name: str) -> NoReturn:
         raise InputRefused(
-            f"{self._shown_path} asks to load {module[:100]}.{name[:100]}; a memory snapshot holds plain data only. "
+            f"it asks to load {module[:100]}.{name[:100]}; a memory snapshot holds plain data only. "
             "Nothing in it was run"
         )
 
     def persistent_load(self, _pid: object) -> NoReturn:
         raise InputRefused(
-            f"{self._shown_path} refers to an object stored outside it (a persistent id); "
+            "it refers to an object stored outside it (a persistent id); "
             "a memory snapshot holds plain data only. Nothing in it was run"
         )
 

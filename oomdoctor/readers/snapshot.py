@@ -34,9 +34,16 @@ _BACKEND_MARKS = (
     ("torch_npu", "npu"),
     ("NPUCachingAllocator", "npu"),
     ("XPUCachingAllocator", "xpu"),
+    ("libc10_xpu", "xpu"),
     ("HIPCachingAllocator", "hip"),
+    ("c10::hip::", "hip"),
+    ("libc10_hip", "hip"),
+    ("libtorch_hip", "hip"),
     ("CUDACachingAllocator", "cuda"),
+    ("libc10_cuda", "cuda"),
+    ("libtorch_cuda", "cuda"),
 )
+"""Only what no other backend has: `torch/cuda/….py` and `at::cuda` are in the stacks of ROCm as well."""
 
 _Row = dict[str, Any]
 
@@ -56,11 +63,11 @@ def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
         try:
             return _snapshot(content, shown)
         except InputRefused as error:
-            raise InputRefused(f"{shown} is a pickle, but no PyTorch memory snapshot: {error}") from error
+            raise InputRefused(f"it is a pickle, but no PyTorch memory snapshot: {error}") from error
         except (RecursionError, MemoryError) as error:
-            raise InputRefused(f"{shown} is nested too deeply, or too large, for a memory snapshot") from error
+            raise InputRefused("it is nested too deeply, or too large, for a memory snapshot") from error
 
-    return load_plain(path, shown, build)
+    return load_plain(path, build)
 
 
 def _snapshot(content: object, shown: str) -> Snapshot:

@@ -24,22 +24,39 @@ def field(rows: Sequence[dict[str, Any]], key: str, default: Any = None) -> list
         return [row.get(key, default) for row in rows]
 
 
-def integers(values: Iterable[Any], what: str) -> IntColumn:
+def integers(values: Sequence[Any], what: str) -> IntColumn:
     """Signed 64-bit integers. Raises InputRefused, naming `what`, for anything else."""
     try:
         column = np.asarray(values, dtype=np.int64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputRefused(f"{what} must be whole numbers: {str(error)[:200]}") from error
+        raise InputRefused(f"{what} must be whole numbers{_culprit(values)}") from error
     _refuse_nested(column, what)
     return column
 
 
-def sizes(values: Iterable[Any], what: str) -> IntColumn:
+def sizes(values: Sequence[Any], what: str) -> IntColumn:
     """Bytes: integers from 0 to 1 PiB. Raises InputRefused, naming `what`, for anything else."""
     column = integers(values, what)
     if len(column) and (int(column.min()) < 0 or int(column.max()) > _LARGEST_SIZE):
         raise InputRefused(f"{what} must lie between 0 and 1 PiB")
     return column
+
+
+def _culprit(values: Sequence[Any]) -> str:
+    """Which of the values is none, in the words of who made the file."""
+    for place, value in enumerate(values):
+        if value is None:
+            return f"; number {place} has none"
+        if not isinstance(value, (int, float)):
+            return f"; number {place} is {_NAMES.get(type(value), 'something else')}"
+        if value != value or abs(value) >= 1 << 63:
+            return f"; number {place} does not fit in 64 bits"
+    return ""
+
+
+_NAMES: dict[type, str] = {
+    str: "text", bytes: "bytes", list: "a list", tuple: "a tuple", dict: "a dict", set: "a set", bytearray: "bytes",
+}  # fmt: skip
 
 
 def is_size(value: object) -> bool:
@@ -55,7 +72,7 @@ def addresses(values: Sequence[Any], what: str) -> AddressColumn:
         except OverflowError:
             column = np.asarray([value & 0xFFFF_FFFF_FFFF_FFFF for value in values], dtype=np.uint64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputRefused(f"{what} must be whole numbers: {str(error)[:200]}") from error
+        raise InputRefused(f"{what} must be whole numbers{_culprit(values)}") from error
     _refuse_nested(column, what)
     return column
 

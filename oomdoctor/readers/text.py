@@ -57,8 +57,8 @@ class Utf8Chunks:
         try:
             # One read at a time: of damaged data, what comes before the damage is handed out first.
             return stream.read1(_CHUNK)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self.notes.append(f"the compressed data ends early or is damaged ({error}); what came before was read")
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            self.notes.append("the compressed data ends early or is damaged; what came before was read")
             return b""
 
 
@@ -114,9 +114,9 @@ def looks_like_text(head: bytes) -> bool:
         head = head.decode(encoding, "replace").encode()
     if len(_ZEROS.findall(head)) > _MOST_GAPS:
         return False
-    head = head.replace(b"\0", b"")
-    strange = len(head) - len(head.translate(None, _RARE_IN_TEXT))
-    return bool(head) and strange <= 0.02 * len(head)
+    rest = head.replace(b"\0", b"")
+    strange = len(rest) - len(rest.translate(None, _RARE_IN_TEXT))
+    return (bool(rest) or not head) and strange <= 0.02 * len(rest)
 
 
 _ZEROS = re.compile(rb"\0+")

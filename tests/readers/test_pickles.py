@@ -44,7 +44,7 @@ def _same(content: object) -> object:
 def _load(tmp_path: Path, data: bytes) -> object:
     path = tmp_path / "file.pickle"
     path.write_bytes(data)
-    return load_plain(path, "shown.pickle", _same)
+    return load_plain(path, _same)
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -64,7 +64,7 @@ def test_a_pickle_that_runs_code_is_refused_unrun(tmp_path: Path, protocol: int)
     data = pickle.dumps({"segments": [_Touch(trap)]}, protocol)
     pickle.loads(pickle.dumps(_Touch(witness), protocol))
     assert witness.exists(), "the trap must work, or this test proves nothing"
-    with pytest.raises(InputRefused, match=r"shown\.pickle asks to load posix\.system.*Nothing in it was run"):
+    with pytest.raises(InputRefused, match=r"^it asks to load posix\.system.*Nothing in it was run"):
         _load(tmp_path, data)
     assert not trap.exists()
 
@@ -109,7 +109,7 @@ def test_an_extension_is_refused_even_where_it_is_cached(tmp_path: Path) -> None
 def test_a_pickle_cut_anywhere_is_refused(tmp_path: Path, protocol: int) -> None:
     data = pickle.dumps({"a": ["text", 1, 2.5, 1 << 70]}, protocol)
     for length in range(1, len(data)):
-        with pytest.raises(InputRefused, match=r"shown\.pickle"):
+        with pytest.raises(InputRefused, match=r"^it is (?:cut off|damaged)"):
             _load(tmp_path, data[:length])
 
 
@@ -117,8 +117,8 @@ def test_empty_missing_and_damaged_files_are_refused_with_a_reason(tmp_path: Pat
     with pytest.raises(InputRefused, match="is empty"):
         _load(tmp_path, b"")
     with pytest.raises(InputRefused, match="cannot be read: No such file"):
-        load_plain(tmp_path / "none", "shown.pickle", _same)
-    with pytest.raises(InputRefused, match="damaged gzip"):
+        load_plain(tmp_path / "none", _same)
+    with pytest.raises(InputRefused, match="damaged or cut off gzip"):
         _load(tmp_path, gzip.compress(pickle.dumps(PLAIN))[:-9])
     with pytest.raises(InputRefused, match="cut off"):
         _load(tmp_path, b"\x80\x04\x95\xff\xff\x00\x00\x00\x00\x00\x00]")
@@ -131,7 +131,7 @@ def test_junk_is_refused_or_is_plain(tmp_path_factory: pytest.TempPathFactory, j
     path.write_bytes(b"\x80\x04" + junk if framed else junk)
     # Anything but a refusal (a crash, an exception of pickle's own) fails the test.
     with suppress(InputRefused):
-        load_plain(path, "junk", _same)
+        load_plain(path, _same)
 
 
 @pytest.mark.parametrize(

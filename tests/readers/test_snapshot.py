@@ -246,8 +246,25 @@ def _broken(change: str) -> object:
     ],
 )  # fmt: skip
 def test_a_wrong_shape_is_refused(tmp_path: Path, change: str) -> None:
-    with pytest.raises(InputRefused, match=r"^made\.pickle is a pickle, but no PyTorch memory snapshot: "):
+    with pytest.raises(InputRefused, match=r"^it is a pickle, but no PyTorch memory snapshot: "):
         _read(tmp_path, _broken(change))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("text for a size", "sizes of blocks must be whole numbers; number 0 is text"),
+        ("no size", "sizes of blocks must be whole numbers; number 0 has none"),
+        ("nested numbers", "sizes of blocks must be whole numbers; number 0 is a list"),
+        ("huge number", "sizes of events must be whole numbers; number 0 does not fit in 64 bits"),
+        ("negative size", "sizes of events must lie between 0 and 1 PiB"),
+        ("number for a frame", "a frame of a stack must be a dict with name, filename and line"),
+    ],
+)
+def test_a_wrong_shape_is_named_in_words_of_ours(tmp_path: Path, change: str, why: str) -> None:
+    with pytest.raises(InputRefused) as caught:
+        _read(tmp_path, _broken(change))
+    assert str(caught.value) == f"it is a pickle, but no PyTorch memory snapshot: {why}"
 
 
 @pytest.mark.parametrize("content", [{}, 5, None, "text", {"model": {}, "optimizer": {}}, [1, 2], [{"a": 1}, 3]])
@@ -261,6 +278,38 @@ def test_the_backend_is_read_from_the_stacks(tmp_path: Path) -> None:
         device = Device()
         device.malloc(512, [frame("f", file, 1)])
         assert _read(tmp_path, snapshot(device)).backend == backend
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "backend"),
+    [
+        ("c10::cuda::CUDACachingAllocator::malloc", "", "cuda"),
+        ("malloc", "/x/torch/lib/libtorch_cuda.so", "cuda"),
+        ("c10::hip::get_device", "", "hip"),
+        ("malloc", "/x/torch/lib/libc10_xpu.so", "xpu"),
+        ("synchronize", "/x/torch/cuda/__init__.py", "unknown"),  # the same file on ROCm
+        ("main", "train.py", "unknown"),
+    ],
+)
+def test_a_backend_is_named_only_where_nothing_else_can_be_meant(
+    tmp_path: Path, function: str, file: str, backend: str
+) -> None:
+    device = Device()
+    device.malloc(512, [frame(function, file, 1)])
+    content = snapshot(device)
+    content.pop("allocator_settings", None)
+    assert _read(tmp_path, content).backend == backend
+
+
+def test_devices_that_recorded_nothing_are_counted(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(512, TRAIN)
+    content = snapshot(device)
+    content["device_traces"] = [*content["device_traces"], [], [], []]
+    found = _read(tmp_path, content)
+    assert (found.devices, found.device_count) == ((0,), 4)
+    found = _read(tmp_path, {"segments": [{**content["segments"][0], "device": 2}]})
+    assert (found.devices, found.device_count) == ((2,), 3)
 
 
 def test_negative_addresses_are_read_as_their_twos_complement(tmp_path: Path) -> None:
