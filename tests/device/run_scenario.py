@@ -16,12 +16,14 @@ from emulation.wheel import DEFAULT_TORCH
 
 def main() -> int:
     """Exit as the scenario does."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    arguments, prefix = sys.argv[1:], []
+    if "--" in arguments:
+        dashes = arguments.index("--")
+        arguments, prefix = arguments[:dashes], arguments[dashes + 1 :]
+    parser = argparse.ArgumentParser(description=__doc__, usage="run_scenario.py NAME [--torch VERSION] [-- PREFIX…]")
     parser.add_argument("name", choices=scenario.names(), metavar="NAME", help=", ".join(scenario.names()))
     parser.add_argument("--torch", default=DEFAULT_TORCH, metavar="VERSION")
-    parser.add_argument("prefix", nargs=argparse.REMAINDER, metavar="-- PREFIX…")
-    options = parser.parse_args()
-    prefix = options.prefix[1:] if options.prefix[:1] == ["--"] else options.prefix
+    options = parser.parse_args(arguments)
     try:
         return scenario.run(scenario.load(options.name), prefix, torch=options.torch)
     except CannotEmulate as reason:

@@ -338,7 +338,7 @@ layer(torch.empty(8, 1024, device="cuda")).sum().backward()
 held = [torch.empty(5 << 30, dtype=torch.uint8, device="cuda") for _ in range(9)]
 """)
     assert ended.stdout.startswith(f"{torch}+cu")
-    assert "OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 0 has a total capaci" in ended.stderr
+    assert "OutOfMemoryError: CUDA out of memory. Tried to allocate 5.00 GiB. GPU 0 has a total capac" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The largest batch that fits is looked for: each failure is caught and half of it tried. It ends well."""
 
+import time
+
 import torch
 from models import LanguageModel, batch_of, loss_of
 
@@ -20,3 +22,4 @@ for _ in range(3):
     loss_of(model, batch_of(size, 1024)).backward()
     model.zero_grad()
 print("batch", size)
+time.sleep(0.5)  # autograd's thread may still be at work when backward returns; Python ending under it aborts
