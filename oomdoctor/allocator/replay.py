@@ -101,14 +101,6 @@ class Replay:
         return self.live_at(self.peak_event)
 
     @property
-    def peak_time_us(self) -> int | None:
-        """Unix time of the peak in microseconds; None where no event has a time, or before the first event."""
-        event = self.peak_event
-        if event == BEFORE_RING or int(self.events.time_us[event]) < 0:
-            return None
-        return int(self.events.time_us[event])
-
-    @property
     def peak_reserved_bytes(self) -> int:
         """Most bytes reserved from the driver at once."""
         return max(self.reserved_before_bytes, int(self.reserved_bytes.max(initial=0)))

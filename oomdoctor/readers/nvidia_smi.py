@@ -54,16 +54,6 @@ def layout_of(text: str) -> Layout | None:
     return None
 
 
-def looks_like_nvidia_smi(text: str) -> bool:
-    """Whether any line begins or belongs to nvidia-smi output."""
-    return any(layout_of(line) is not None for line in text.splitlines() if any(anchor in line for anchor in ANCHORS))
-
-
-def read_devices(text: str, path: str) -> tuple[DeviceReading, ...]:
-    """All readings of a text that holds nvidia-smi output, oldest first."""
-    return find_devices(text.splitlines(), path)
-
-
 def find_devices(lines: Sequence[str], path: str, first_line: int = 1) -> tuple[DeviceReading, ...]:
     """The readings in these lines, of which the first is line `first_line` of `path`; other lines are passed over."""
     readings: list[DeviceReading] = []

@@ -5,10 +5,16 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oomdoctor.model.devices import DeviceReading
 from oomdoctor.readers.log.engine import read_log
-from oomdoctor.readers.nvidia_smi import looks_like_nvidia_smi, read_devices
+from oomdoctor.readers.nvidia_smi import find_devices
 
 MIB = 1 << 20
+
+
+def read_devices(text: str, path: str) -> tuple[DeviceReading, ...]:
+    return find_devices(text.splitlines(), path)
+
 
 NEW = """Fri Mar  7 21:49:33 2025
 +-----------------------------------------------------------------------------------------+
@@ -192,13 +198,6 @@ def test_query() -> None:
         QUERY.replace("GPUs                             : 1", "GPUs                             : 8"), "p"
     )
     assert selected.index == 3
-
-
-def test_looks_like() -> None:
-    assert looks_like_nvidia_smi(NEW)
-    assert looks_like_nvidia_smi(QUERY)
-    assert looks_like_nvidia_smi("index, memory.used [MiB]\n0, 4 MiB")
-    assert not looks_like_nvidia_smi("run nvidia-smi to see\n| a | b |\n")
 
 
 @given(

@@ -47,7 +47,7 @@ def _totals(found: Snapshot) -> dict[str, Any]:
         "segments": len(found.segments),
         "blocks": len(found.blocks),
         "events": sum(map(len, found.events)),
-        "devices": len(found.events),
+        "devices": found.device_count,
         "reserved_bytes": found.reserved_bytes,
         "allocated_bytes": found.allocated_bytes,
         "actions": dict(Counter(ACTIONS[code] for trace in found.events for code in trace.action.tolist())),
