@@ -6,6 +6,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from . import activity, allocator, devices, ending, engine, environment, failure, host, lookalikes, ranks, statistics
 from .deriver import Deriver
+from .focus import focus
 from .registry import REGISTRY
 
 DERIVERS: tuple[Deriver, ...] = (
@@ -25,8 +26,8 @@ DERIVERS: tuple[Deriver, ...] = (
 
 
 def derive_facts(evidence: Evidence) -> FactSet:
-    """All facts that the evidence gives; what it does not give is absent."""
-    facts = FactSet(REGISTRY)
+    """All facts that the evidence gives of the failure in focus; what it does not give is absent."""
+    facts, focused = FactSet(REGISTRY), focus(evidence)
     for derive in DERIVERS:
-        derive(evidence, facts)
+        derive(focused, facts)
     return facts

@@ -13,6 +13,7 @@ from ..model.diagnosis import Budget, BudgetPart
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.run import HostSample, RunRecord
+from .focus import focus
 from .until import points_until_failure, process_limit, samples_until_failure
 
 _CATEGORIES = (
@@ -37,7 +38,7 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
     found = [_device(member, facts) for member in members]
     found += [_reserved(member, facts) for member in members]
     found.append(_engine(facts))
-    for run in evidence.runs:
+    for run in focus(evidence).runs:
         found += [_host(run, facts), _cgroup(run), _process_limit(run, facts)]
     return tuple(budget for budget in found if budget is not None)
 

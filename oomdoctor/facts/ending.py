@@ -9,6 +9,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
 from .deriver import computed
+from .incidents import is_vanished_worker
 
 _KILLED_STATUS = 128 + signal.SIGKILL
 
@@ -30,13 +31,29 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             facts.put("exit.kill_explained_by_memory", True, event.source)
         if event.fields.get("guess_only") is True:
             facts.put("exit.kill_guessed", True, event.source)
+    _put_vanished(evidence, facts)
     for event in evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT):
         facts.put("exit.kill_explained_by_memory", True, event.source)
     for name in ("host.cgroup_oom_kills", "host.system_oom_kills"):
         count = facts.value(name)
-        if isinstance(count, int) and count > 0 and facts.value("exit.killed"):
-            facts.put("exit.kill_explained_by_memory", True, computed(name, "exit.killed"))
+        if isinstance(count, int) and count > 0:
+            for end in ("exit.killed", "exit.worker_vanished"):
+                if facts.value(end):
+                    facts.put("exit.kill_explained_by_memory", True, computed(name, end))
+    counts = [facts.value("host.cgroup_oom_kills"), facts.value("host.system_oom_kills")]
+    if counts == [0, 0]:
+        facts.put("exit.no_kill_counted", True, computed("host.cgroup_oom_kills", "host.system_oom_kills"))
     _put_recovered(evidence, facts)
+
+
+def _put_vanished(evidence: Evidence, facts: FactSet) -> None:
+    for run in evidence.runs:
+        for exception in run.exceptions:
+            if is_vanished_worker(exception.exception_type, exception.message):
+                facts.put("exit.worker_vanished", True, exception.source)
+    for event in evidence.of_kind(EventKind.EXCEPTION):
+        if is_vanished_worker(event.word("exception_type"), event.word("message")):
+            facts.put("exit.worker_vanished", True, event.source)
 
 
 def _is_kill(event: LogEvent) -> bool:

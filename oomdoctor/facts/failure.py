@@ -15,7 +15,7 @@ from ..model.facts import FactSet, Scope
 from ..model.run import DeviceOomRecord
 from ..model.source import Source
 from ..model.units import GIB, MIB, TIB
-from .deriver import computed, member_for
+from .deriver import computed, device_member, member_for
 from .incidents import latest_device_failures, latest_device_records
 
 CONTEXT_ALLOWANCE_BYTES = GIB
@@ -57,7 +57,7 @@ def _backend(event: LogEvent) -> str:
 
 
 def _put_record(record: DeviceOomRecord, facts: FactSet) -> None:
-    member, source = f"cuda:{record.device}", record.source
+    member, source = device_member(record.device), record.source
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
     facts.put("oom.backend", "cuda", source)

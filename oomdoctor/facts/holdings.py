@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from .deriver import device_member
 from .devices import readings_by_device
+from .focus import focus
 from .host_run import describe_holder
 from .snapshot_views import snapshot_holdings
 
@@ -22,6 +24,7 @@ _CATEGORIES = (
 
 def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
     """Largest first within a place: owners by the snapshot (else by category), processes, Python objects."""
+    evidence = focus(evidence)
     by_stack = [row for snapshot in evidence.snapshots for row in snapshot_holdings(snapshot)]
     rows = [*(by_stack or _owners(facts)), *_processes(evidence), *_objects(evidence)]
     places = {row.where: None for row in rows}
@@ -52,7 +55,7 @@ def _processes(evidence: Evidence) -> Iterator[Holding]:
         for process in reading.processes or ():
             if process.used_bytes:
                 name = f"process {process.pid} ({process.name or 'unnamed'})"
-                yield Holding(f"cuda:{index}", name, process.used_bytes, 1, str(reading.source))
+                yield Holding(device_member(index), name, process.used_bytes, 1, str(reading.source))
 
 
 def _objects(evidence: Evidence) -> Iterator[Holding]:

@@ -8,6 +8,9 @@ from ..model.diagnosis import Incident
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.run import DeviceOomRecord, RunRecord
+from ..model.source import Source
+from .deriver import device_member, member_namer
+from .focus import focus, others
 from .until import is_host_error, was_killed
 
 _FAILURES: dict[EventKind, str] = {
@@ -33,6 +36,9 @@ _FAILURES: dict[EventKind, str] = {
     EventKind.SLOT_TABLE_FULL: "request slots ran out",
     EventKind.WORKSPACE_TOO_SMALL: "library workspace too small",
 }
+
+_OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKind.SLOT_TABLE_FULL}
+_DRIVERS = {"cuda", "hip", "xpu", None}
 
 _ROUNDING = 0.01
 """Messages round to two decimals of a unit; two figures this close are one request."""
@@ -74,26 +80,60 @@ def latest_device_records(evidence: Evidence) -> tuple[DeviceOomRecord, ...]:
 
 
 def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
-    """Every failure of the input, latest first; what several inputs say of one failure counts once.
+    """Every failure of the input: that of the report first, then its others and those of other runs, latest first.
 
-    Times decide where every incident has one; otherwise the order of the input does, a run's own records being last.
+    What several inputs say of one failure counts once. Times decide where every incident has one; otherwise the order
+    of the input does, a run's own records being last.
     """
+    mine = _latest_first([list(_told_by(focus(evidence)))])
+    rest = _latest_first([list(_told_by(piece)) for piece in others(evidence)])
+    seen: dict[tuple[object, ...], Incident] = {}
+    for incident in (*mine, *rest):
+        second = None if incident.when_seconds is None else round(incident.when_seconds)
+        seen.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
+    return tuple(seen.values())
+
+
+def _latest_first(pieces: list[list[Incident]]) -> list[Incident]:
+    found = [incident for piece in pieces for incident in reversed(piece)]
+    if all(incident.when_seconds is not None for incident in found):
+        found.sort(key=lambda incident: -(incident.when_seconds or 0.0))
+    return found
+
+
+def _told_by(evidence: Evidence) -> Iterator[Incident]:
+    """In the order of the input; of equal ones the first is told."""
     told: dict[tuple[object, ...], Incident] = {}
-    for incident in [*_of_events(evidence), *(found for run in evidence.runs for found in _of_run(run, evidence))]:
+    of_runs = (found for run in evidence.runs for found in _of_run(run, evidence))
+    for incident in [*_of_snapshots(evidence), *_of_events(evidence), *of_runs]:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
         told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
-    found = list(told.values())
-    if all(incident.when_seconds is not None for incident in found):
-        found.sort(key=lambda incident: incident.when_seconds or 0.0)
-    return tuple(reversed(found))
+    yield from told.values()
+
+
+def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
+    """The last oom event of each device, where no message or record tells of the same request."""
+    told = [event.size("requested_bytes") for event in evidence.of_kind(EventKind.DEVICE_OOM)]
+    told += [record.requested_bytes for run in evidence.runs for record in run.device_ooms]
+    for snapshot in evidence.snapshots:
+        last = {oom.device: oom for oom in sorted(snapshot.ooms, key=lambda oom: oom.event_index)}
+        for oom in last.values():
+            if any(same_request(oom.requested_bytes, size) for size in told):
+                continue
+            when = None if oom.time_us is None else oom.time_us / 1e6
+            source = str(Source(path=snapshot.path, record=f"oom event {oom.event_index}"))
+            where = device_member(oom.device, snapshot.backend)
+            yield Incident(when, where, _FAILURES[EventKind.DEVICE_OOM], source, oom.requested_bytes)
 
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     kill = kernels_word(evidence)
     recorded = [record for run in evidence.runs for record in run.device_ooms]
     host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
+    name_member = member_namer(evidence)
+    explained = _killed_for_memory(evidence)
     for event in evidence.events:
-        words = _FAILURES.get(event.kind)
+        words = _FAILURES.get(event.kind) or _words_for(event, evidence)
         requested = event.size("requested_bytes")
         if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there
@@ -103,8 +143,50 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue  # the probe's record says the same, exactly
         if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
             continue  # so does its record of the exception
-        where = f"cuda:{event.device}" if event.device is not None else _place(event)
-        yield Incident(event.time_seconds, where, words, str(event.source), requested)
+        where = _place(event)
+        if event.device is not None:
+            where = name_member(event.device, event.word("backend") or "cuda")
+        yield Incident(
+            event.time_seconds, where, words, str(event.source), requested, _speaks_of_memory(event, explained)
+        )
+
+
+def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
+    """For kinds of events of which only some are failures."""
+    if event.kind is EventKind.EXCEPTION:
+        vanished = is_vanished_worker(event.word("exception_type"), event.word("message"))
+        return "a worker process of a pool vanished" if vanished else None
+    told_by_allocator = evidence.of_kind(EventKind.DEVICE_OOM) or any(run.device_ooms for run in evidence.runs)
+    if event.kind is not EventKind.ACCELERATOR_ERROR or event.fields.get("masks_oom") is not True or told_by_allocator:
+        return None
+    library = event.word("library")
+    if event.word("thread") == "pin_memory":
+        return _FAILURES[EventKind.PINNED_ALLOCATION_FAILED]
+    if library in _DRIVERS:
+        return "the driver reported out of memory"
+    return f"a library{f' ({library})' if library else ''} found no memory left on the device"
+
+
+def _speaks_of_memory(event: LogEvent, explained: bool) -> bool:
+    """Whether it says for itself, or something else does, that memory ran out; a kill and some codes do not."""
+    if event.kind in (EventKind.PROCESS_KILLED, EventKind.EXCEPTION):
+        return explained or event.fields.get("oom_stated") is True
+    if event.kind is EventKind.ACCELERATOR_ERROR:
+        code = (event.word("code") or "").lower()
+        return "memory" in code or "alloc" in code
+    return event.kind not in _OTHER_RESOURCES
+
+
+def _killed_for_memory(evidence: Evidence) -> bool:
+    """Something beside a kill itself says that it was for want of memory."""
+    stated = evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
+    counted = any(_kills_counted(run) or _system_kills_counted(run) for run in evidence.runs)
+    return bool(stated) or counted
+
+
+def is_vanished_worker(exception_type: str | None, message: str | None) -> bool:
+    """`BrokenProcessPool`: what Python raises where a worker of a pool was killed or ended without a word."""
+    return "BrokenProcessPool" in (exception_type or "") or "process pool was terminated abruptly" in (message or "")
 
 
 def _place(event: LogEvent) -> str:
@@ -122,20 +204,36 @@ def kernels_word(evidence: Evidence) -> LogEvent | None:
 def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
         cause = f"CUDA out of memory in process {record.pid}"
-        yield Incident(record.time_seconds, f"cuda:{record.device}", cause, str(record.source), record.requested_bytes)
+        where = device_member(record.device)
+        yield Incident(record.time_seconds, where, cause, str(record.source), record.requested_bytes)
     for exception in run.exceptions:
+        cause = f"{exception.exception_type} in process {exception.pid}"
         if is_host_error(exception):
-            cause = f"{exception.exception_type} in process {exception.pid}"
             yield Incident(exception.time_seconds, "host", cause, str(exception.source))
-    if was_killed(run) and (kernels_word(evidence) or _kills_counted(run)):
-        word = kernels_word(evidence)
+        elif is_vanished_worker(exception.exception_type, exception.message):
+            explained = _killed_for_memory(evidence)
+            cause = "a worker process of a pool vanished"
+            yield Incident(exception.time_seconds, "host", cause, str(exception.source), is_memory=explained)
+    ended, here = run.ended_seconds, f"{run.path} (exit record)"
+    word = kernels_word(evidence)
+    if was_killed(run) and (word or _kills_counted(run)):
         source = str(word.source) if word else f"{run.path} (counters before and after)"
-        yield Incident(run.ended_seconds, "host", "killed by the kernel for want of memory", source)
+        yield Incident(ended, "host", "killed by the kernel for want of memory", source)
+    elif was_killed(run) and _system_kills_counted(run):
+        cause = "killed, while the kernel killed on this machine for want of memory"
+        yield Incident(ended, "host", cause, f"{run.path} (counters before and after)")
     elif run.signal is not None:
-        yield Incident(run.ended_seconds, "the command", f"ended by signal {run.signal}", f"{run.path} (exit record)")
+        yield Incident(ended, "the command", f"ended by signal {run.signal}", here, is_memory=False)
+    elif was_killed(run):
+        yield Incident(ended, "the command", f"ended with status {run.exit_status}", here, is_memory=False)
 
 
 def _kills_counted(run: RunRecord) -> bool:
     """The cgroup's own counter of kills rose during the run."""
     before, after = run.counters.cgroup_oom_kill_before, run.counters.cgroup_oom_kill_after
+    return before is not None and after is not None and after > before
+
+
+def _system_kills_counted(run: RunRecord) -> bool:
+    before, after = run.counters.system_oom_kill_before, run.counters.system_oom_kill_after
     return before is not None and after is not None and after > before

@@ -250,6 +250,8 @@ _SPECS = (
     FactSpec("exit.killed", FLAG, INCIDENT, "a process was killed with SIGKILL"),
     FactSpec("exit.kill_explained_by_memory", FLAG, INCIDENT, "something other than the signal itself says that memory was why"),
     FactSpec("exit.kill_guessed", FLAG, INCIDENT, "the reporter only lists memory among its guesses"),
+    FactSpec("exit.worker_vanished", FLAG, INCIDENT, "a worker of a process pool ended without a word, as a killed one does"),
+    FactSpec("exit.no_kill_counted", FLAG, INCIDENT, "neither the cgroup's nor the kernel's counter of kills rose during the run"),
     FactSpec("exit.recovered", FLAG, INCIDENT, "the program says that it went on after the failure"),
     FactSpec("exit.clean", FLAG, INCIDENT, "the command ended with status 0"),
     # look-alikes

@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from ..model.diagnosis import Series
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
+from .deriver import device_member
+from .focus import focus
 from .snapshot_views import snapshot_series
 from .until import is_until_failure, points_until_failure, process_limit
 
 
 def all_series(evidence: Evidence) -> tuple[Series, ...]:
     """Every curve with at least two points, each saying how it was sampled."""
+    evidence = focus(evidence)
     of_runs = [series for run in evidence.runs for series in _of_run(run)]
     of_snapshots = [series for snapshot in evidence.snapshots for series in snapshot_series(snapshot)]
     return tuple(series for series in (*of_runs, *of_snapshots) if len(series.times_seconds) >= 2)
@@ -35,13 +38,13 @@ def _of_run(run: RunRecord) -> Iterable[Series]:
             (r.time_seconds, r.used_bytes) for r in readings if r.time_seconds is not None and r.used_bytes is not None
         ]
         total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
-        yield _series(f"cuda:{device}", "used on the device", points, how, total)
+        yield _series(device_member(device), "used on the device", points, how, total)
     for device in sorted({state.device for state in run.allocator_states}):
         states = [s for s in run.allocator_states if s.device == device and is_until_failure(run, s.time_seconds)]
         total = next((s.total_bytes for s in states if s.total_bytes is not None), None)
         for name, field in (("allocated by torch", "allocated_bytes"), ("reserved by torch", "reserved_bytes")):
             points = [(s.time_seconds, v) for s in states if (v := getattr(s, field)) is not None]
-            yield _series(f"cuda:{device}", name, points, "by the sampler inside the process", total)
+            yield _series(device_member(device), name, points, "by the sampler inside the process", total)
 
 
 def _series(where: str, name: str, points: list[tuple[float, int]], how: str, limit: int | None) -> Series:

@@ -10,8 +10,9 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import AllocatorState, RunRecord
 from ..model.source import Source
-from .deriver import computed, member_namer
+from .deriver import computed, device_member, member_namer
 from .steadiness import steady_rise
+from .until import is_until_failure
 
 _PRINTED = ("peak_allocated_bytes", "non_releasable_bytes")
 
@@ -21,7 +22,12 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for run in reversed(evidence.runs):
         for device in sorted({state.device for state in run.allocator_states}):
             states = [state for state in run.allocator_states if state.device == device]
-            _put_states(states, f"cuda:{device}", Source(path=run.path, record=f"allocator of cuda:{device}"), facts)
+            _put_states(
+                states,
+                device_member(device),
+                Source(path=run.path, record=f"allocator of {device_member(device)}"),
+                facts,
+            )
     name_member = member_namer(evidence)
     for event in reversed(evidence.of_kind(EventKind.DEVICE_STATE)):
         member = name_member(event.device)
@@ -68,18 +74,20 @@ def _put_growth_outside_torch(run: RunRecord, facts: FactSet) -> None:
         states = sorted(
             (s.time_seconds, s.reserved_bytes)
             for s in run.allocator_states
-            if s.device == device and s.reserved_bytes is not None
+            if s.device == device and s.reserved_bytes is not None and is_until_failure(run, s.time_seconds)
         )
         times = [time for time, _ in states]
         points = []
         for reading in run.device_readings:
             used = _own_bytes(reading)
             place = bisect_right(times, reading.time_seconds) if reading.time_seconds is not None else 0
+            if not is_until_failure(run, reading.time_seconds):
+                continue
             if reading.index == device and used is not None and place and reading.time_seconds is not None:
                 points.append((reading.time_seconds, used - (states[place - 1][1] or 0)))
         rise = steady_rise(points)
         if rise is not None:
-            member, source = f"cuda:{device}", Source(path=run.path, record=f"readings of cuda:{device}")
+            member, source = device_member(device), Source(path=run.path, record=f"readings of {device_member(device)}")
             facts.put("growth.outside_torch_steady", rise.steady, source, member)
             facts.put("growth.outside_torch_bytes", rise.gained_bytes if rise.steady else None, source, member)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from given import event, facts_of, mib, run
+from given import event, facts_of, gib, mib, oom, run
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import HostLimits, OomCounters
+from oomdoctor.model.run import ExceptionRecord, HostLimits, OomCounters
+from oomdoctor.model.source import Source
 
 KERNEL = event(EventKind.KERNEL_OOM, constraint="memcg", pid=7, program="python")
 COUNTED = OomCounters(cgroup_oom_kill_before=2, cgroup_oom_kill_after=3)
@@ -33,6 +35,81 @@ def test_a_kill_that_nothing_explains_stays_a_signal():
     still = OomCounters(cgroup_oom_kill_before=3, cgroup_oom_kill_after=3)
     (incident,) = find_incidents(Evidence(runs=(run(signal=9, counters=still),)))
     assert incident.cause == "ended by signal 9"
+    assert not incident.is_memory
+
+
+@pytest.mark.parametrize("ending", [{"signal": 6}, {"signal": 9}, {"exit_status": 137}])
+def test_an_end_by_a_signal_is_not_a_want_of_memory(ending):
+    (incident,) = find_incidents(Evidence(runs=(run(**{"exit_status": None, **ending}),)))
+    assert not incident.is_memory
+
+
+@pytest.mark.parametrize(
+    ("more", "is_memory"),
+    [((), False), ((KERNEL,), True), ((event(EventKind.MEMORY_LIMIT_HIT, system="slurm"),), True)],
+)
+def test_a_bare_kill_in_a_log_needs_another_word(more, is_memory):
+    killed = event(EventKind.PROCESS_KILLED, exit_code=-9, reported_by="elastic")
+    found = {i.cause: i.is_memory for i in find_incidents(Evidence(events=(killed, *more)))}
+    assert found["process killed"] is is_memory
+    stated = event(EventKind.PROCESS_KILLED, signal=9, reported_by="kubernetes", oom_stated=True)
+    assert find_incidents(Evidence(events=(stated,)))[0].is_memory
+
+
+def test_a_worker_of_a_pool_that_vanished_may_have_been_killed():
+    words = "A process in the process pool was terminated abruptly while the future was running or pending."
+    log = event(EventKind.EXCEPTION, exception_type="concurrent.futures.process.BrokenProcessPool", message=words)
+    (incident,) = find_incidents(Evidence(events=(log,)))
+    assert (incident.cause, incident.is_memory) == ("a worker process of a pool vanished", False)
+    assert facts_of(log).value("exit.worker_vanished") is True
+    told = ExceptionRecord(Source(path="incident"), 1010.0, 7, "BrokenProcessPool", words, ())
+    counted = Evidence(runs=(run(exceptions=(told,), counters=COUNTED),))
+    assert find_incidents(counted)[0].is_memory
+    assert derive_facts(counted).value("exit.kill_explained_by_memory") is True
+
+
+def test_the_counters_can_say_that_nobody_killed_for_memory():
+    still = OomCounters(3, 3, 3, 3, system_oom_kill_before=1, system_oom_kill_after=1)
+    killed = {"exit_status": None, "signal": 9}
+    assert derive_facts(Evidence(runs=(run(**killed, counters=still),))).value("exit.no_kill_counted") is True
+    for counters in (OomCounters(), COUNTED):
+        assert derive_facts(Evidence(runs=(run(**killed, counters=counters),))).value("exit.no_kill_counted") is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "is_memory"),
+    [
+        ({"library": "cuda", "code": "out of memory"}, "the driver reported out of memory", True),
+        (
+            {"library": "cublas", "code": "CUBLAS_STATUS_ALLOC_FAILED"},
+            "a library (cublas) found no memory left on the device",
+            True,
+        ),
+        (
+            {"library": "cudnn", "code": "CUDNN_STATUS_NOT_INITIALIZED"},
+            "a library (cudnn) found no memory left on the device",
+            False,
+        ),
+        ({"library": "cuda", "code": "out of memory", "thread": "pin_memory"}, "page-locked host memory refused", True),
+    ],
+)
+def test_a_library_s_want_of_memory_is_an_incident(fields, words, is_memory):
+    (incident,) = find_incidents(Evidence(events=(event(EventKind.ACCELERATOR_ERROR, masks_oom=True, **fields),)))
+    assert (incident.cause, incident.is_memory) == (words, is_memory)
+
+
+def test_what_follows_the_allocator_s_own_failure_is_not_another():
+    follows = event(EventKind.ACCELERATOR_ERROR, library="cublas", code="CUBLAS_STATUS_ALLOC_FAILED", masks_oom=True)
+    assert len(find_incidents(Evidence(events=(oom(), follows)))) == 1
+
+
+@pytest.mark.parametrize("backend", ["xpu", "npu", "mlu"])
+def test_a_device_has_one_name_everywhere(backend):
+    failed = event(EventKind.DEVICE_OOM, 1, backend=backend, total_bytes=gib(16), free_bytes=0, requested_bytes=gib(1))
+    evidence = Evidence(events=(failed,))
+    facts = derive_facts(evidence)
+    assert find_incidents(evidence)[0].where == f"{backend}:1"
+    assert [budget.where for budget in budgets(evidence, facts)] == [f"{backend}:1"]
 
 
 def test_a_kernel_kill_in_a_run_that_went_on_is_an_incident_of_its_own():

@@ -1,0 +1,142 @@
+"""One failure at a time: of an input that holds several runs, or several failures of different kinds, what belongs to
+the one that the report is about. Blending them would give one failure's figures under another's name.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..model.events import EventKind, LogEvent
+from ..model.evidence import Evidence
+from ..model.run import RunRecord
+from ..model.snapshot import Snapshot
+from ..model.source import Source
+from .allocator import speaking_snapshot
+
+_LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
+_DEVICE = {
+    EventKind.DEVICE_OOM,
+    EventKind.ENGINE_BUFFER_FAILED,
+    EventKind.ENGINE_KV_NONE,
+    EventKind.ENGINE_KV_TOO_SMALL,
+}
+_HOST = {EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT}
+
+
+def focus(evidence: Evidence) -> Evidence:
+    """What belongs to the failure that the report is about; all of it where there is one only.
+
+    Of several runs: the latest that failed (the latest, where none did) with its own logs and snapshots. Of logs
+    without a run, where a host's kill and a device's failure stand in different files: the kind that stands last, with
+    the files that hold no failure. Of several snapshots: for each device the one whose word counts.
+    """
+    chosen = _parts(evidence)[0]
+    return replace(chosen, snapshots=_speaking(chosen))
+
+
+def others(evidence: Evidence) -> tuple[Evidence, ...]:
+    """The rest, a piece each: the other runs with what is theirs, what is nobody's, the other kind of failure."""
+    return tuple(_parts(evidence)[1:])
+
+
+def _parts(evidence: Evidence) -> list[Evidence]:
+    """The piece that the report is about, then the others, in the order of the input."""
+    if len(evidence.runs) > 1:
+        return _by_run(evidence)
+    return _by_kind(evidence) if not evidence.runs else [evidence]
+
+
+def _by_run(evidence: Evidence) -> list[Evidence]:
+    pieces = [_of_run(evidence, number) for number in range(len(evidence.runs))]
+    loose = _kept(evidence, lambda path: _owner(evidence, path) is None, ())
+    failed = [piece for piece in pieces if _has_failed(piece)]
+    first = max(failed or pieces, key=lambda piece: piece.runs[0].started_seconds)
+    rest = [piece for piece in pieces if piece is not first]
+    if failed:
+        return [first, *rest, loose]
+    # No run failed: what failed, if anything, is what the loose files tell of.
+    joined = replace(
+        first,
+        events=first.events + loose.events,
+        snapshots=first.snapshots + loose.snapshots,
+        devices=first.devices + loose.devices,
+    )
+    return [joined, *rest]
+
+
+def _of_run(evidence: Evidence, number: int) -> Evidence:
+    run = evidence.runs[number]
+    kept = _kept(evidence, lambda path: _owner(evidence, path) == number, (run,))
+    of_first = evidence.command == shlex.join(evidence.runs[0].command)
+    return replace(kept, command=shlex.join(run.command)) if of_first else kept
+
+
+def _owner(evidence: Evidence, path: str | None) -> int | None:
+    """The number of the run whose bundle holds this file: the first's files have no prefix, the others' their name."""
+    if path is None:
+        return None
+    for number, run in enumerate(evidence.runs[1:], 1):
+        if path.startswith(f"{run.path}/"):
+            return number
+    own = path.startswith(("snapshots/", *(f"{name}.tail-" for name in _LOG_NAMES))) or path in _LOG_NAMES
+    return 0 if own else None
+
+
+def _has_failed(piece: Evidence) -> bool:
+    run = piece.runs[0]
+    told = any(e.is_memory_error for e in run.exceptions) or bool(run.device_ooms)
+    return told or run.signal is not None or run.exit_status not in (None, 0) or any(map(_kind_of, piece.events))
+
+
+def _by_kind(evidence: Evidence) -> list[Evidence]:
+    """A file that holds failures of both kinds ties them together: then nothing is left out."""
+    kinds: dict[str | None, set[str]] = {}
+    last = None
+    for event in evidence.events:
+        kind = _kind_of(event)
+        if kind is not None:
+            kinds.setdefault(event.source.path, set()).add(kind)
+            last = event
+    if last is None or {len(found) for found in kinds.values()} != {1} or len(set.union(*kinds.values())) == 1:
+        return [evidence]
+    told = [event for event in evidence.events if _kind_of(event)]
+    if all(event.time_seconds is not None for event in told):
+        last = max(told, key=lambda event: event.time_seconds or 0.0)
+    chosen = _kind_of(last)
+    keep = {path for path, found in kinds.items() if chosen in found}
+    return [
+        _kept(evidence, lambda path: path not in kinds or path in keep, ()),
+        _kept(evidence, lambda path: path in kinds and path not in keep, ()),
+    ]
+
+
+def _kind_of(event: LogEvent) -> str | None:
+    """`device` or `host` of an event that says for itself that memory ran out there."""
+    if event.fields.get("recovered") is True or event.fields.get("fatal") is False:
+        return None
+    if event.kind in _DEVICE:
+        return "device"
+    stated = event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is True
+    return "host" if stated or event.kind in _HOST else None
+
+
+def _kept(evidence: Evidence, keep: Callable[[str | None], bool], runs: tuple[RunRecord, ...]) -> Evidence:
+    def kept(source: Source) -> bool:
+        return keep(source.path)
+
+    return replace(
+        evidence,
+        events=tuple(event for event in evidence.events if kept(event.source)),
+        snapshots=tuple(snapshot for snapshot in evidence.snapshots if keep(snapshot.path)),
+        devices=tuple(reading for reading in evidence.devices if kept(reading.source)),
+        excerpts=tuple(excerpt for excerpt in evidence.excerpts if keep(excerpt.path)),
+        runs=runs,
+    )
+
+
+def _speaking(evidence: Evidence) -> tuple[Snapshot, ...]:
+    devices = sorted({device for snapshot in evidence.snapshots for device in snapshot.devices})
+    speaking = [id(speaking_snapshot(evidence.snapshots, device)) for device in devices]
+    return tuple(snapshot for snapshot in evidence.snapshots if id(snapshot) in speaking or not snapshot.devices)
