@@ -85,7 +85,7 @@ def _run(command: Sequence[str], cards: Cards, shared: Path | None, torch: str) 
     machine = Machine.ready(cards, shared.absolute() if shared else private_card(), torch)
     variables = machine.variables(os.environ)
     try:
-        os.execvpe(command[0], command, variables)
+        os.execvpe(command[0], list(command), variables)
     except OSError as error:
         print(f"emulate: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126

@@ -35,7 +35,11 @@ def made(folder: Path, make: Callable[[Path], None]) -> Path:
         if not is_made(folder):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            make(folder)
+            try:
+                make(folder)
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             (folder / _MADE).touch()
     return folder
 

@@ -101,5 +101,5 @@ def _run(otherwise: str, *command: str) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "EMULATED_CUDA"))}
     ended = subprocess.run(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if ended.returncode:
-        said = [line for line in ended.stdout.splitlines() if line.strip()]
-        raise CannotEmulate(f"{otherwise}: {said[-1] if said else f'exit status {ended.returncode}'}")
+        said = [line for line in ended.stdout.splitlines() if line.strip()] or [f"exit status {ended.returncode}"]
+        raise CannotEmulate(f"{otherwise}: {next((line for line in said if line.startswith('ERROR')), said[-1])}")
