@@ -19,6 +19,7 @@ from .frames import (
     operation_of,
     phase_of,
     users_frame,
+    uses_trainer,
 )
 
 _MEMORY_WORDS = (
@@ -113,6 +114,7 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     if is_training(frames):
         facts.put("activity.during_training", True, source)
     facts.put("activity.autograd_on", autograd_of(frames), source)
+    facts.put("activity.uses_trainer", uses_trainer(frames), source)
     facts.put("activity.caller", caller_of_torch(frames), source)
     frame = users_frame(frames)
     if frame is not None:

@@ -20,6 +20,9 @@ _LIBRARY = re.compile(
 _PACKAGE = re.compile(r"(?:site-packages|dist-packages|^\.\.\.)/(\w+)/")
 
 
+_TRAINER = re.compile(r"(?:^|/)transformers/trainer\w*\.py$|(?:^|/)(?:trl|axolotl|llamafactory)/")
+
+
 @dataclass(frozen=True)
 class _Sign:
     """A pattern over `file|function|code` and what it stands for."""
@@ -355,3 +358,8 @@ def describe(frame: StackFrame) -> str:
 
 def _text(frame: StackFrame) -> str:
     return f"{frame.file}|{frame.function}|{frame.code}"
+
+
+def uses_trainer(frames: Iterable[StackFrame]) -> bool:
+    """Whether transformers' Trainer, or a package that is built on it, runs the loop: its options can be set then."""
+    return any(_TRAINER.search(frame.file.replace("\\", "/")) for frame in frames)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.events import EventKind
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
@@ -44,7 +44,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.failed_shape", str(shape), event.source)
         if name == "windows-paging":
             facts.put("host.platform", "windows", event.source)
-    for event in evidence.of_kind(EventKind.PINNED_ALLOCATION_FAILED):
+    for event in reversed(evidence.of_kind(EventKind.PINNED_ALLOCATION_FAILED)):
         facts.put("host.pinned_failed", True, event.source)
         facts.put("host.pinned_request_bytes", event.size("requested_bytes"), event.source)
         if event.fields.get("recovered") is True:
@@ -115,9 +115,18 @@ def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
     for event in reversed(evidence.of_kind(EventKind.KERNEL_OOM)):
         constraint = event.word("constraint")
         facts.put("host.kernel_killed", constraint if constraint in ("global", "memcg") else None, event.source)
-        facts.put("host.kernel_victim", event.word("program"), event.source)
+        facts.put("host.kernel_victim", _victim(event), event.source)
         facts.put("host.kernel_victim_bytes", event.size("anon_rss_bytes"), event.source)
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
+        facts.put("host.cgroup_used_bytes", event.size("usage_bytes"), event.source)
+
+
+def _victim(event: LogEvent) -> str | None:
+    """`python (pid 4410)`: what a person looks for in his own lists."""
+    program, pid = event.word("program"), event.size("pid")
+    if pid is None:
+        return program
+    return f"{program} (pid {pid})" if program else f"process {pid}"
 
 
 def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:

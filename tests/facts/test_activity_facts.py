@@ -181,3 +181,17 @@ def test_special_places_of_the_stack():
 def test_whose_code_called_torch(files, caller):
     frames = [(file, 1, "f", "") for file in files]
     assert facts_of(traceback(*frames)).value("activity.caller") == caller
+
+
+@pytest.mark.parametrize(
+    ("file", "uses"),
+    [
+        ("/v/site-packages/transformers/trainer.py", True),
+        ("/v/lib/python3.11/site-packages/trl/trainer/sft_trainer.py", True),
+        ("/v/site-packages/transformers/models/llama/modeling_llama.py", False),
+        ("/srv/my_transformers/trainers.py", False),
+    ],
+)
+def test_options_of_the_trainer_are_there_only_where_it_runs(file: str, uses: bool) -> None:
+    assert facts_of(oom(), traceback((file, 1, "step", "loss"))).value("activity.uses_trainer") is uses
+    assert facts_of(oom()).value("activity.uses_trainer") is None

@@ -170,6 +170,23 @@ def test_counters_explain_a_kill():
     assert facts.value("exit.kill_explained_by_memory") is True
 
 
+@pytest.mark.parametrize(
+    ("fields", "victim"),
+    [
+        ({"program": "python", "pid": 4410}, "python (pid 4410)"),
+        ({"program": "python"}, "python"),
+        ({"pid": 7}, "process 7"),
+    ],
+)
+def test_the_kernel_s_victim_is_named_with_its_process(fields: dict[str, object], victim: str):
+    kill = event(EventKind.KERNEL_OOM, constraint="memcg", limit_bytes=gib(30), usage_bytes=gib(30), **fields)
+    facts = facts_of(replace(kill, fields={**kill.fields, "anon_rss_bytes": gib(29)}))
+    assert facts.value("host.kernel_victim") == victim
+    assert facts.value("host.kernel_victim_bytes") == gib(29)
+    assert facts.value("host.cgroup_used_bytes") == gib(30)
+    assert facts.value("host.cgroup_limit_bytes") == gib(30)
+
+
 def test_a_bare_kill_explains_nothing():
     facts = facts_of(event(EventKind.PROCESS_KILLED, exit_code=-9, reported_by="elastic"))
     assert facts.value("exit.killed") is True
@@ -215,3 +232,8 @@ def test_recovered_stands_only_when_no_failure_follows():
     went_on = event(EventKind.RECOVERED, how="retry")
     assert facts_of(oom(), went_on).value("exit.recovered") is True
     assert facts_of(oom(), went_on, oom()).value("exit.recovered") is None
+
+
+def test_of_several_refusals_of_pinned_memory_the_last_counts():
+    tries = [event(EventKind.PINNED_ALLOCATION_FAILED, requested_bytes=size) for size in (245638656, 221074944)]
+    assert facts_of(*tries).value("host.pinned_request_bytes") == 221074944
