@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.run import RunRecord
 from ..model.source import Source
 from ..model.units import MIB
 from .deriver import computed, device_member
+from .until import is_until_failure
 
 _CONTEXT_ONLY_BYTES = 64 * MIB
 """Graphics helpers and the driver hold less; not worth the name of a process that occupies a card."""
 
 
 def readings_by_device(evidence: Evidence) -> dict[int, list[DeviceReading]]:
-    """All readings of each device, in time order."""
+    """All readings of each device until the failure, in time order.
+
+    A run's look after its failure shows what the ended process gave back: only the device's own traits count.
+    """
     found: dict[int, list[DeviceReading]] = {}
-    for reading in (*evidence.devices, *(r for run in evidence.runs for r in run.device_readings)):
+    for reading in (*evidence.devices, *(r for run in evidence.runs for r in _until_failure(run))):
         found.setdefault(reading.index, []).append(reading)
     return dict(sorted(found.items()))
+
+
+def _until_failure(run: RunRecord) -> Iterator[DeviceReading]:
+    kept = [reading for reading in run.device_readings if is_until_failure(run, reading.time_seconds)]
+    yield from kept
+    for reading in run.device_readings:
+        if reading.index not in {one.index for one in kept}:
+            yield replace(reading, used_bytes=None, free_bytes=None, utilization=None, processes=None)
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:

@@ -14,7 +14,11 @@ from snapshots.make import MIB, Device, snapshot, without_addresses, write
 from oomdoctor.errors import InputRefused
 from oomdoctor.facts import derive_facts
 from oomdoctor.facts.allocator import derive
+from oomdoctor.facts.budget import budgets
+from oomdoctor.facts.focus import focus
+from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.facts.registry import REGISTRY
+from oomdoctor.facts.series import all_series
 from oomdoctor.facts.snapshot_views import snapshot_holdings, snapshot_series
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
@@ -267,3 +271,39 @@ def test_recorded_runs_tell_their_planted_cause(scenario: str, told: dict[str, F
         assert values["oom.reserved_bytes"] - values["oom.allocated_bytes"] > requested > largest  # type: ignore[operator]
     if scenario == "i_batch_too_large":
         assert _of(facts, "owner.activations_bytes")[0] > 0.9 * values["oom.allocated_bytes"]  # type: ignore[operator]
+
+
+def test_a_snapshot_without_a_failure_still_says_what_torch_had_reserved(tmp_path: Path) -> None:
+    device = programs.cut_to_pieces()
+    whole = snapshot(device)
+    for trace in whole["device_traces"]:
+        trace[:] = [entry for entry in trace if entry["action"] != "oom"]
+    read = read_snapshot(write(tmp_path / "s.pickle", whole), "s.pickle")
+    evidence = Evidence(snapshots=(read,))
+    facts = derive_facts(evidence)
+    assert _of(facts, "oom.failed", "allocator.allocated_bytes", "allocator.reserved_bytes") == (
+        None, 400 * MIB, 800 * MIB,
+    )  # fmt: skip
+    (budget,) = budgets(evidence, facts)
+    assert (budget.where, budget.total_bytes, budget.unattributed_bytes) == ("cuda:0 reserved by torch", 800 * MIB, 0)
+    assert sum(part.bytes for part in budget.parts if part.name != "idle in blocks of the allocator") == 400 * MIB
+    assert find_incidents(evidence) == ()
+
+
+def test_a_snapshot_s_failure_is_an_incident_once(tmp_path: Path) -> None:
+    read = _read(programs.cut_to_pieces(), tmp_path)
+    (incident,) = find_incidents(Evidence(snapshots=(read,)))
+    assert (incident.where, incident.requested_bytes) == ("cuda:0", 80 * MIB)
+    printed = LogEvent(EventKind.DEVICE_OOM, Source("crash.log", 1), {"requested_bytes": 80 * MIB}, "", 0, None)
+    assert [i.source for i in find_incidents(Evidence(snapshots=(read,), events=(printed,)))] == ["crash.log:1"]
+
+
+def test_of_two_processes_snapshots_only_the_one_that_failed_last_is_drawn(tmp_path: Path) -> None:
+    failed = _read(programs.cut_to_pieces(), tmp_path, "failed.pickle")
+    whole = snapshot(programs.cut_to_pieces())
+    for trace in whole["device_traces"]:
+        trace[:] = [entry for entry in trace if entry["action"] != "oom"]
+    other = read_snapshot(write(tmp_path / "other.pickle", whole), "other.pickle")
+    for both in ((failed, other), (other, failed)):
+        assert focus(Evidence(snapshots=both)).snapshots == (failed,)
+        assert len(all_series(Evidence(snapshots=both))) == len(all_series(Evidence(snapshots=(failed,))))

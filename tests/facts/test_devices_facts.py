@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from given import HERE, event, facts_of, gib, traceback
+from given import HERE, event, facts_of, gib, mib, run, traceback
 
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.run import DeviceOomRecord
 
 
 def reading(index: int, used: float, *processes: DeviceProcess, total: float = 24) -> DeviceReading:
@@ -88,3 +89,16 @@ def test_a_wrapper_s_words_around_another_error():
     assert facts_of(failed, other).value("lookalike.masked_exception") is True
     assert facts_of(failed, memory).value("lookalike.masked_exception") is None
     assert facts_of(failed).value("lookalike.masked_exception") is None
+
+
+def test_a_look_after_the_failure_shows_only_what_was_given_back() -> None:
+    looks = tuple(
+        DeviceReading(0, HERE, total_bytes=gib(24), used_bytes=used, free_bytes=gib(24) - used, time_seconds=time)
+        for time, used in ((1005.0, gib(23)), (1020.0, mib(3)))
+    )
+    failed = DeviceOomRecord(HERE, 1010.0, 7, 0, gib(2), gib(24), 0, None)
+    during = run(device_readings=looks, device_ooms=(failed,))
+    assert derive_facts(Evidence(runs=(during,))).value("device.used_bytes", "cuda:0") == gib(23)
+    after = derive_facts(Evidence(runs=(run(device_readings=looks[1:], device_ooms=(failed,)),)))
+    assert after.value("device.used_bytes", "cuda:0") is None
+    assert after.value("device.total_bytes", "cuda:0") == gib(24)
