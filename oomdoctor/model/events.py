@@ -23,6 +23,8 @@ class EventKind(str, Enum):
     Any event may carry `repeats`: equal statements in the whole log, this one (the last of them) and the first included.
     """
 
+    __hash__ = str.__hash__  # Enum's own is a Python function, and every event is looked up by its kind several times
+
     # --- the device allocator -------------------------------------------------------------------------------
     DEVICE_OOM = "device-oom"
     """An allocator gave up. backend (cuda|hip|xpu|mps|npu|mlu|neuron|metal|tensorflow|jax|cudaMallocAsync|…),

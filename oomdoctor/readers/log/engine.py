@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import BinaryIO
+from itertools import chain
+from typing import BinaryIO, NamedTuple
 
 from ...model.devices import DeviceReading
 from ...model.diagnosis import Excerpt
@@ -58,8 +59,7 @@ def read_log(
     return _Reader(shown_path, families).read(Utf8Chunks(source), progress)
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(NamedTuple):
     """One line (or one tqdm segment, or one piece of a gigantic line) of the buffer."""
 
     start: int
@@ -171,26 +171,27 @@ class _Reader:
         if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
             self.read_table(span, stripped.text)
         for line in self.lines(span, stripped):
-            there = (anchor for anchor in anchors if anchor in line.text)
-            for _, pattern in sorted((one for anchor in there for one in self.patterns.get(anchor, ())), key=_number):
+            there = [self.patterns[anchor] for anchor in anchors if anchor in self.patterns and anchor in line.text]
+            for _, pattern in there[0] if len(there) == 1 else sorted(chain(*there), key=_number):
                 if (match := pattern.regex.search(line.text)) is None:
                     continue
                 for event in _events(pattern.build(match, line)):
                     self.record(event, span, text)
 
-    def lines(self, span: _Span, stripped: Stripped) -> Iterator[Line]:
+    def lines(self, span: _Span, stripped: Stripped) -> Sequence[Line]:
         """The line; or the lines of the text that a JSON record holds, each with the others as its neighbours."""
         texts = unfold(stripped.text)
         if len(texts) == 1:
-            yield self.line(span, stripped)
-            return
-        for place, text in enumerate(texts):
-            yield replace(
+            return (self.line(span, stripped),)
+        return [
+            replace(
                 self.line(span, stripped),
                 text=text,
                 following=lambda count, place=place: texts[place + 1 : place + 1 + count],  # type: ignore[misc]
                 preceding=lambda count, place=place: texts[max(0, place - count) : place],  # type: ignore[misc]
             )
+            for place, text in enumerate(texts)
+        ]
 
     def line(self, span: _Span, stripped: Stripped) -> Line:
         return Line(

@@ -43,7 +43,7 @@ class EventLedger:
     def add(self, event: LogEvent) -> None:
         """Records `event`."""
         self._order += 1
-        same: object = event.kind if event.kind in _ONE_STATEMENT else tuple(sorted(event.fields.items(), key=_name))
+        same: object = event.kind if event.kind in _ONE_STATEMENT else frozenset(event.fields.items())
         key = (same, event.device, event.rank)
         first, last = self._first.setdefault(event.kind, {}), self._last.setdefault(event.kind, OrderedDict())
         if entry := first.get(key) or last.get(key):
@@ -72,10 +72,6 @@ class EventLedger:
             f"{count} events of kind {kind.value} between the earliest and the latest were counted but not kept"
             for kind, count in self._dropped.items()
         ]
-
-
-def _name(item: tuple[str, object]) -> str:
-    return item[0]
 
 
 _DETAILS = frozenset(

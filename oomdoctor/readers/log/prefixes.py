@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 
 from ..text import clean
 
@@ -82,6 +83,7 @@ def _docker_json(match: re.Match[str], line: Stripped) -> None:
     line.time_seconds = unix_time(match["time"])
 
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _TENSOR_RANK = re.compile(r"(?<![A-Za-z])TP(\d{1,4})(?![0-9])")
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -181,14 +183,20 @@ def _candidates(text: str) -> tuple[_Prefix, ...]:
 
 def unix_time(text: str) -> float | None:
     """Unix seconds of an ISO-like time; without a zone it is read as UTC. None when it is not a time."""
-    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?", text)
+    match = _TIME.fullmatch(text)
     if match is None:
         return None
-    zone = (match[4] or "Z").replace("Z", "+00:00")
+    whole = _whole_seconds(match[1], match[2], match[4] or "Z")
+    return None if whole is None else whole + float(f"0.{match[3] or 0}")
+
+
+@lru_cache(maxsize=256)
+def _whole_seconds(day: str, clock: str, zone: str) -> float | None:
+    """Remembers the latest ones: a busy log has many lines to the second."""
+    zone = zone.replace("Z", "+00:00")
     if ":" not in zone:
         zone = f"{zone[:3]}:{zone[3:]}"
     try:
-        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").astimezone(timezone.utc).timestamp()
+        return datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(timezone.utc).timestamp()
     except (ValueError, OverflowError):
         return None
-    return whole + float(f"0.{match[3] or 0}")

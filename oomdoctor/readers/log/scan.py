@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +51,7 @@ _FREQUENCY = _frequency_of_words()
 _RARENESS = {code: rank for rank, code in enumerate(_LETTERS)}
 
 
-@dataclass(frozen=True)
-class Hit:
+class Hit(NamedTuple):
     """A place where some literals stand, or may stand with escape sequences between their letters."""
 
     position: int

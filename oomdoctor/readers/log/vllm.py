@@ -7,7 +7,7 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import form, read_fields, reading
+from .forms import Fields, form, read_fields, reading
 from .printed_options import printed_options
 from .statement import event_of
 
@@ -393,12 +393,22 @@ _HOST: tuple[Pattern, ...] = (
 )
 
 # --- serving and sleeping ---------------------------------------------------------------------------------------------
+_REPLICA = re.compile(r"\bEngine ([0-9]{1,12}): ")
+
+
+def _load(match: re.Match[str], line: Line) -> LogEvent:
+    replica = _REPLICA.search(line.text, 0, match.start())
+    fields: Fields = {"engine": _ENGINE, "replica": int(replica[1]) if replica else None, **read_fields(match)}
+    return event_of(EventKind.ENGINE_LOAD, line, fields)
+
+
 _SERVING: tuple[Pattern, ...] = (
-    _form(
-        EventKind.ENGINE_LOAD,
+    reading(
         " KV cache usage: ",
-        r"(?:Engine {replica:n}: .{0,200}?)?Running: {running:n} reqs,(?: Swapped: {swapped:n} reqs,)?"
+        # Begins with a literal: this is the line that a log has most of.
+        r"Running: {running:n} reqs,(?: Swapped: {swapped:n} reqs,)?"
         r" (?:Pending|Waiting): {waiting:n} reqs,.{0,160}?KV cache usage: {kv_usage:percent}%",
+        _load,
     ),
     _form(
         EventKind.ENGINE_PREEMPTED,
