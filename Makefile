@@ -19,7 +19,7 @@ test: .venv/installed-test
 # On the emulated CUDA device (tests/device/README.md), whose environment (1.3 GB, outside the repository) it makes.
 test-device: .venv/installed-test
 	@$(BIN)/python tests/device/emulate.py -- true
-	OOMDOCTOR_DEVICE_TESTS=1 $(BIN)/python -m pytest tests/device -n auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
+	OOMDOCTOR_DEVICE_TESTS=1 $(BIN)/python -m pytest tests/device -n auto --maxprocesses 8 $(PYTEST_ARGS)
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

@@ -24,7 +24,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "device: runs torch's CUDA allocator on the emulated device (make test-device)")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads its groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = os.environ.get(ASKED) or "device" in config.getoption("markexpr").split()
     reason = why_not()
@@ -37,9 +36,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if reason and item.get_closest_marker("device"):
             item.add_marker(pytest.mark.skip(reason=reason))
-        # all tests of one scenario go to one worker, which runs it once
-        if scenario := getattr(getattr(item, "callspec", None), "params", {}).get("outcome"):
-            item.add_marker(pytest.mark.xdist_group(scenario))
 
 
 RUNTIME = """
