@@ -24,7 +24,6 @@ WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", 
 LIBRARY_HANDLE = 8 * MIB
 
 EXPECTED_MISSES = {
-    "cublas_handle": ("undetermined", "non-torch-device"),
     "eval_with_grad": ("out-of-memory", "fragmentation"),
     "graph_pools": ("out-of-memory", "retained-tensors"),
     "logits_spike": ("out-of-memory", "activation-peak"),
