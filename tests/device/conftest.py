@@ -20,10 +20,6 @@ from emulation.wheel import environment, why_not
 ASKED = "OOMDOCTOR_DEVICE_TESTS"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "device: runs torch's CUDA allocator on the emulated device (make test-device)")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = os.environ.get(ASKED) or "device" in config.getoption("markexpr").split()
     reason = why_not()
