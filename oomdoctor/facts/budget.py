@@ -28,6 +28,9 @@ _ROUNDING = 0.005
 """Figures printed with two decimals may together pass the total by this share of it; a part is then trimmed by less
 than the rounding of its own figure."""
 
+_SAME_MOMENT = 0.05
+"""A process that has given back more than this share since it failed is not set beside what it held afterwards."""
+
 _Wanted = tuple[str, int | None, str]
 """Name, bytes (None: unknown, left out), how it is known."""
 
@@ -206,7 +209,8 @@ def _process_limit(run: RunRecord, facts: FactSet) -> Budget | None:
         return close("process limit", limit, sampled, request)
     held = value("host.largest_holder_bytes")
     wanted: list[_Wanted] = [("the process", size, "measured")]
-    if held is not None and held <= size:
+    given_back = value("host.given_back_bytes") or 0
+    if held is not None and held <= size - given_back and given_back <= _SAME_MOMENT * size:
         exact = facts.value("host.largest_holder_exact") is not False
         how = "measured by the probe" if exact else "estimated by the probe"
         wanted = [

@@ -95,11 +95,15 @@ def _put_own_size(run: RunRecord, facts: FactSet) -> None:
     error = last_host_error(run)
     if error is None or was_killed(run):
         return
-    size = error.vm_size_bytes
+    size, peak = error.vm_size_bytes, error.vm_peak_bytes
+    # Python unwinds part of the stack before anybody is told: what it gave back by then had been there as well.
+    given_back = 0 if size is None or peak is None else max(0, peak - size)
     if process_limit(run) is not None and process_limit(run) == error.data_limit_bytes:
         size = error.vm_data_bytes if error.vm_data_bytes is not None else size
+    size = None if size is None else size + given_back
     facts.put("host.failing_process_bytes", size, error.source)
-    facts.put("host.peak_virtual_bytes", error.vm_peak_bytes, error.source)
+    facts.put("host.peak_virtual_bytes", peak, error.source)
+    facts.put("host.given_back_bytes", given_back if size is not None else None, error.source)
 
 
 def _put_holders(run: RunRecord, facts: FactSet) -> None:

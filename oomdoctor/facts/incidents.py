@@ -130,6 +130,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     kill = kernels_word(evidence)
     recorded = [record for run in evidence.runs for record in run.device_ooms]
     host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
+    told = (e for run in evidence.runs for e in run.exceptions)
+    vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
     name_member = member_namer(evidence)
     explained = _killed_for_memory(evidence)
     for event in evidence.events:
@@ -141,6 +143,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
             continue  # the probe's record says the same, exactly
+        if event.kind is EventKind.EXCEPTION and vanished:
+            continue
         if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
             continue  # so does its record of the exception
         where = _place(event)

@@ -69,16 +69,21 @@ def points_until_failure(run: RunRecord, name: str) -> list[tuple[float, int]]:
     if error is None or was_killed(run):
         return points
     if name == "tree_virtual_bytes":
-        own = error.vm_size_bytes
+        own = _at_failure(error.vm_size_bytes, error.vm_peak_bytes, points)
         fits = own is not None and (not points or own >= points[-1][1])
     elif name == "tree_rss_bytes":
-        own = error.rss_bytes
+        own = _at_failure(error.rss_bytes, error.rss_peak_bytes, points)
         fits = own is not None and all(s.processes in (None, 1) for s in samples)
     else:
         return points
     if own and fits and (not points or error.time_seconds > points[-1][0]):
         points.append((error.time_seconds, own))
     return points
+
+
+def _at_failure(size: int | None, peak: int | None, points: list[tuple[float, int]]) -> int | None:
+    """What it held as it failed: an unwound stack may have given some of it back before the process read its size."""
+    return peak if size is not None and points and size < points[-1][1] else size
 
 
 def is_until_failure(run: RunRecord, time_seconds: float | None) -> bool:

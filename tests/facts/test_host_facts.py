@@ -8,6 +8,7 @@ import pytest
 from given import event, facts_of, gib, mib, oom, rising, run, traceback
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.series import all_series
 from oomdoctor.facts.steadiness import steady_rise
 from oomdoctor.model.events import EventKind
@@ -74,10 +75,23 @@ def test_a_process_that_fails_before_the_first_sample_tells_its_own_size():
     error = own(vm_size_bytes=mib(1990), vm_peak_bytes=mib(1995), address_space_limit_bytes=gib(2))
     facts = derive_facts(Evidence(runs=(run(exceptions=(error,), limits=HostLimits(data_limit_bytes=mib(7))),)))
     assert facts.value("host.process_limit_bytes") == gib(2)
-    assert facts.value("host.failing_process_bytes") == mib(1990)
+    assert facts.value("host.failing_process_bytes") == mib(1995)
     assert facts.value("host.peak_virtual_bytes") == mib(1995)
     assert facts.value("host.process_limit_reached") is True
     assert facts.value("host.bound_hit") == "the process's own limit of 2.00 GiB"
+
+
+def test_what_an_unwound_stack_gave_back_had_been_there():
+    """A list that a comprehension was building is gone before any hook is called; the kernel's peak remembers it."""
+    error = own(vm_size_bytes=mib(14), vm_peak_bytes=mib(299), address_space_limit_bytes=mib(300))
+    evidence = Evidence(runs=(run(exceptions=(error,)),))
+    facts = derive_facts(evidence)
+    assert facts.value("host.process_limit_reached") is True
+    (budget,) = budgets(evidence, facts)
+    assert [(part.name, part.bytes) for part in budget.parts] == [
+        ("the process", mib(299)),
+        ("below the limit", mib(1)),
+    ]
 
 
 def test_the_limit_that_leaves_less_room_counts():
