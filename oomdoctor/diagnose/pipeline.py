@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from ..facts import derive_facts
 from ..facts.budget import budgets
+from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
 from ..facts.series import all_series
@@ -46,9 +47,10 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
     """The diagnosis of evidence that is already read."""
     facts = derive_facts(evidence)
     findings = match_rules(playbook, facts)
+    told = focus(evidence)
     incidents = find_incidents(evidence)
     device_budgets = budgets(evidence, facts)
-    verdict = decide(findings, incidents, facts, evidence.inputs)
+    verdict = decide(findings, find_incidents(told), facts, evidence.inputs)
     return Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts),
@@ -56,10 +58,10 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         findings=findings,
         budgets=device_budgets,
         incidents=incidents,
-        missing=missing_evidence(evidence, facts),
+        missing=missing_evidence(told, facts),
         facts=facts,
         inputs=evidence.inputs,
-        environment=_environment(evidence, facts),
+        environment=_environment(told, facts),
         series=all_series(evidence),
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts),
