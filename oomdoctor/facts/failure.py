@@ -36,11 +36,13 @@ _IMPOSSIBLE_DEVICE_BYTES = TIB
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of the latest incident: the probe's records first, then the messages."""
     records = latest_device_records(evidence)
-    for record in records:
-        _put_record(record, facts)
     events = latest_device_failures(evidence)
+    capped = {event.device for event in events if event.size("allowed_bytes") is not None}
+    for record in records:
+        _put_record(record, record.device in capped, facts)
+    siblings = {process.pid for run in evidence.runs for process in run.processes}
     for event in events:
-        _put_event(event, member_for(evidence, event.device, _backend(event)), facts)
+        _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
     _put_pool_dump(evidence, facts)
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
@@ -56,14 +58,20 @@ def _backend(event: LogEvent) -> str:
     return word if word in _BACKENDS else "other"
 
 
-def _put_record(record: DeviceOomRecord, facts: FactSet) -> None:
+def _put_record(record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> None:
+    """Under a memory fraction torch tells its observer the share as the total, but what is free of the whole device."""
     member, source = device_member(record.device), record.source
+    total, free = record.device_total_bytes, record.device_free_bytes
+    if is_capped or (total is not None and free is not None and free > total):
+        facts.put("oom.allowed_bytes", total, source, member)
+        facts.put("oom.capped_by", "fraction", source)
+        total = None
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
     facts.put("oom.backend", "cuda", source)
     facts.put("oom.requested_bytes", record.requested_bytes, source, member)
-    facts.put("oom.total_bytes", record.device_total_bytes, source, member)
-    facts.put("oom.free_bytes", record.device_free_bytes, source, member)
+    facts.put("oom.total_bytes", total, source, member)
+    facts.put("oom.free_bytes", free, source, member)
     state = record.state
     if state is not None:
         facts.put("oom.allocated_bytes", state.allocated_bytes, source, member)
@@ -71,7 +79,7 @@ def _put_record(record: DeviceOomRecord, facts: FactSet) -> None:
         facts.put("oom.active_bytes", state.active_bytes, source, member)
 
 
-def _put_event(event: LogEvent, member: str, facts: FactSet) -> None:
+def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:
     source = event.source
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", event.device, source, member)
@@ -108,7 +116,7 @@ def _put_event(event: LogEvent, member: str, facts: FactSet) -> None:
     if isinstance(shape, tuple) and shape:
         facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
         facts.put("oom.tensor_dimensions", len(shape), source, member)
-    _put_processes(event, member, reserved, facts)
+    _put_processes(event, member, reserved, siblings, facts)
 
 
 def _put_cap(event: LogEvent, member: str, facts: FactSet, kind: str) -> None:
@@ -133,8 +141,8 @@ def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
         _put_cap(event, member, facts, "pool-limit")
 
 
-def _put_processes(event: LogEvent, member: str, reserved: int | None, facts: FactSet) -> None:
-    """Who else is on the device, by the message's list of processes.
+def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings: set[int], facts: FactSet) -> None:
+    """Who else is on the device, by the message's list of processes; `siblings` are those of the same command.
 
     In a container the process's own entry is printed as a stranger's. It is its own when it is at least as large as the
     segments of the process and either within the allowance of them, or too large to stand beside them on the device.
@@ -147,6 +155,10 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, facts: Fa
         own = None  # NVML could not tell (0 bytes under WSL and in some containers)
     listed = event.fields.get("other_processes")
     others = [entry for entry in listed if isinstance(entry, tuple)] if isinstance(listed, tuple) else []
+    related = [entry for entry in others if len(entry) > 1 and entry[0] in siblings]
+    if related and all(isinstance(entry[1], int) for entry in related):
+        facts.put("oom.sibling_bytes", sum(_size_of(entry) for entry in related), source, member)
+        others = [entry for entry in others if entry not in related]
     sizes = [entry[1] for entry in others if len(entry) > 1 and isinstance(entry[1], int)]
     total, free = event.size("total_bytes"), event.size("free_bytes")
     if own is None and reserved is not None and total is not None and free is not None:
@@ -215,11 +227,11 @@ def _put_derived(member: str, facts: FactSet) -> None:
         if own is not None:
             source = computed("oom.process_used_bytes", "oom.reserved_bytes")
             facts.put("oom.outside_allocator_bytes", max(0, own - reserved), source, member)
-            left = max(0, total - free - own)
+            left = max(0, total - free - own - (value("oom.sibling_bytes") or 0))
             source = computed("oom.total_bytes", "oom.free_bytes", "oom.process_used_bytes")
             facts.put("oom.foreign_bytes", left if left > _ROUNDING_BYTES else 0, source, member)
         else:
-            left = max(0, unexplained - CONTEXT_ALLOWANCE_BYTES)
+            left = max(0, unexplained - CONTEXT_ALLOWANCE_BYTES - (value("oom.sibling_bytes") or 0))
             facts.put("oom.foreign_bytes", left, computed("oom.unexplained_bytes"), member)
             facts.put("oom.foreign_measured", False, computed("oom.unexplained_bytes"), member)
     if requested is None:

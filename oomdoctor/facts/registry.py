@@ -25,6 +25,7 @@ _SPECS = (
     FactSpec("oom.private_pool_bytes", B, DEVICE, "free blocks that only CUDA-graph replays can use"),
     FactSpec("oom.process_used_bytes", B, DEVICE, "all the failing process holds on the device (context and libraries included)"),
     FactSpec("oom.foreign_bytes", B, DEVICE, "held on the device by other processes; a lower bound where it is not measured"),
+    FactSpec("oom.sibling_bytes", B, DEVICE, "held on the device by other processes of the same command"),
     FactSpec("oom.foreign_measured", FLAG, DEVICE, "the processes on the device were listed; otherwise the foreign bytes are what subtraction leaves"),
     FactSpec("oom.foreign_process", TEXT, DEVICE, "the largest other process that the message lists"),
     FactSpec("oom.unexplained_bytes", B, DEVICE, "used on the device beyond the segments of the failing process: contexts, libraries, other processes"),

@@ -11,7 +11,7 @@ from oomdoctor.facts import derive_facts
 from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import AllocatorState, DeviceOomRecord
+from oomdoctor.model.run import AllocatorState, DeviceOomRecord, ProcessRecord
 from oomdoctor.model.source import Source
 
 
@@ -251,3 +251,24 @@ def test_growth_beside_the_allocator_is_not_torch_s():
         derive_facts(Evidence(runs=(run(device_readings=readings),))).value("growth.outside_torch_steady", "cuda:0")
         is None
     )
+
+
+def test_under_a_fraction_the_observers_total_is_the_share():
+    record = DeviceOomRecord(Source("incident"), 1010.0, 7, 0, gib(2), gib(6), gib(17), None)
+    facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),)))
+    assert facts.value("oom.allowed_bytes", "cuda:0") == gib(6)
+    assert facts.value("oom.total_bytes", "cuda:0") is None
+
+
+def test_processes_of_the_same_command_are_no_strangers():
+    message = oom(
+        total_bytes=gib(24), free_bytes=gib(1), allocated_bytes=gib(11), reserved_unallocated_bytes=0,
+        requested_bytes=gib(2), process_used_bytes=gib(11.5), other_processes=((8, gib(10)), (9, gib(1))),
+    )  # fmt: skip
+    own = tuple(ProcessRecord(pid, 1, ("python",), 0.0) for pid in (7, 8))
+    facts = derive_facts(Evidence(events=(message,), runs=(run(processes=own),)))
+    assert facts.value("oom.sibling_bytes", "cuda:0") == gib(10)
+    assert facts.value("oom.foreign_bytes", "cuda:0") == gib(1)
+    alone = derive_facts(Evidence(events=(message,)))
+    assert alone.value("oom.sibling_bytes", "cuda:0") is None
+    assert alone.value("oom.foreign_bytes", "cuda:0") == gib(11)
