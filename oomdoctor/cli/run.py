@@ -13,6 +13,7 @@ from ..run.session import RunOptions, RunOutcome, run_command
 from .output import say
 
 _REPORTS = {"report.html": "html", "report.json": "json", "report.md": "markdown"}
+_MOST_EVENTS = 10_000_000
 
 
 def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
@@ -24,6 +25,13 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> i
     if size < 0:
         raise click.BadParameter(f"{text!r} is not a size; write 512K, 4M or 1G")
     return size
+
+
+def _history(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """The number of events, or `off`, as the probe reads it."""
+    if text is None or text == "off" or (text.isdecimal() and 0 < int(text) <= _MOST_EVENTS):
+        return text
+    raise click.BadParameter(f"{text!r} is neither 'off' nor a number of events up to {_MOST_EVENTS}")
 
 
 @click.command(
@@ -51,6 +59,18 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> i
 )
 @click.option("--no-probe", is_flag=True, help="Watch from outside only; add nothing to the command's environment.")
 @click.option(
+    "--stacks",
+    type=click.Choice(["always", "adaptive", "never"]),
+    help="When a Python stack is recorded with each allocation of device memory. adaptive: while a device is more than "
+    "70 % full.",
+)
+@click.option(
+    "--history",
+    callback=_history,
+    metavar="N|off",
+    help="How many events of torch's allocator are kept.  [default: 100000]",
+)
+@click.option(
     "--keep-output",
     callback=_bytes,
     default="5M",
@@ -66,6 +86,8 @@ def run(
     report: str,
     interval: float,
     no_probe: bool,
+    stacks: str | None,
+    history: str | None,
     keep_output: int,
 ) -> None:
     """Run COMMAND under watch, and report if it dies of memory.
@@ -83,6 +105,8 @@ def run(
         name=name,
         interval_seconds=interval,
         probe=not no_probe,
+        stacks=stacks,
+        history=history,
         keep_output_bytes=keep_output,
     )
     try:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from . import activity, allocator, devices, ending, engine, environment, failure, host, lookalikes, ranks, statistics
+from . import (
+    activity,
+    allocator,
+    census,
+    devices,
+    ending,
+    engine,
+    environment,
+    failure,
+    host,
+    lookalikes,
+    ranks,
+    statistics,
+)
 from .deriver import Deriver
 from .focus import focus
 from .registry import REGISTRY
 
 DERIVERS: tuple[Deriver, ...] = (
+    census.derive,
     allocator.derive,
+    census.derive_holder,
     failure.derive,
     statistics.derive,
     activity.derive,

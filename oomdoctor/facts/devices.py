@@ -62,9 +62,12 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _fullest_late(readings: list[DeviceReading]) -> DeviceReading:
-    """The last reading that names a process table or use; the freshest word on the device."""
+    """The last reading that names a process table or use, of those taken at a failure where there are any.
+
+    What is read later shows a device that the failed process has left.
+    """
     told = [r for r in readings if r.used_bytes is not None or r.processes]
-    return (told or readings)[-1]
+    return ([r for r in told if r.at_failure] or told or readings)[-1]
 
 
 def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:

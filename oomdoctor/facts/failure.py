@@ -29,6 +29,7 @@ _ROUNDING_BYTES = 16 * MIB
 
 _BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
 _ROUND_BYTES = 128 * MIB
+_SAME_MOMENT_SECONDS = 2.0
 _IMPOSSIBLE_DEVICE_BYTES = TIB
 """No accelerator has this much: a single request beyond it is not about capacity."""
 
@@ -40,6 +41,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     capped = {event.device for event in events if event.size("allowed_bytes") is not None}
     for record in records:
         _put_record(record, record.device in capped, facts)
+        _put_reading(evidence, record, facts)
     siblings = {process.pid for run in evidence.runs for process in run.processes}
     for event in events:
         _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
@@ -77,6 +79,39 @@ def _put_record(record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> Non
         facts.put("oom.allocated_bytes", state.allocated_bytes, source, member)
         facts.put("oom.reserved_bytes", state.reserved_bytes, source, member)
         facts.put("oom.active_bytes", state.active_bytes, source, member)
+
+
+def _put_reading(evidence: Evidence, record: DeviceOomRecord, facts: FactSet) -> None:
+    """What the driver said of the device and of all processes on it while the failed one still held its memory.
+
+    Not where the program's numbers of devices are not the driver's, nor where the driver's numbers of processes are not
+    ours (in a container).
+    """
+    for run in evidence.runs:
+        if record not in run.device_ooms or any(name.endswith("VISIBLE_DEVICES") for name in run.variables):
+            continue
+        for reading in reversed(run.device_readings):
+            late = (reading.time_seconds or 0.0) - record.time_seconds
+            if not reading.at_failure or reading.index != record.device or not -1.0 <= late <= _SAME_MOMENT_SECONDS:
+                continue
+            own = next((p for p in reading.processes or () if p.pid == record.pid), None)
+            if own is None or own.used_bytes is None:
+                return
+            member, source = f"cuda:{record.device}", reading.source
+            ours = {process.pid for process in run.processes}
+            related = [p for p in reading.processes or () if p.pid != record.pid and p.pid in ours]
+            others = [p for p in reading.processes or () if p.pid != record.pid and p.pid not in ours]
+            facts.put("oom.process_used_bytes", own.used_bytes, source, member)
+            if related:
+                facts.put("oom.sibling_bytes", sum(p.used_bytes or 0 for p in related), source, member)
+            if all(other.used_bytes is not None for other in others):
+                facts.put("oom.foreign_measured", True, source, member)
+                facts.put("oom.foreign_bytes", sum(other.used_bytes or 0 for other in others), source, member)
+                largest = max(others, key=lambda other: other.used_bytes or 0, default=None)
+                if largest is not None:
+                    name = f"{largest.name or 'unnamed'} (pid {largest.pid})"
+                    facts.put("oom.foreign_process", name, source, member)
+            return
 
 
 def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:

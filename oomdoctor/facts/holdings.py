@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from .census import census_holdings
 from .deriver import device_member
 from .devices import readings_by_device
 from .focus import focus
@@ -23,10 +24,13 @@ _CATEGORIES = (
 
 
 def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
-    """Largest first within a place: owners by the snapshot (else by category), processes, Python objects."""
+    """Largest first within a place: owners (by census, else snapshot, else category), processes, Python objects."""
     evidence = focus(evidence)
+    counted = census_holdings(evidence)
     by_stack = [row for snapshot in evidence.snapshots for row in snapshot_holdings(snapshot)]
-    rows = [*(by_stack or _owners(facts)), *_processes(evidence), *_objects(evidence)]
+    of_devices = [row for row in by_stack or _owners(facts) if row.where not in counted]
+    of_devices += [row for rows in counted.values() for row in rows]
+    rows = [*of_devices, *_processes(evidence), *_objects(evidence)]
     places = {row.where: None for row in rows}
     return tuple(
         row for place in places for row in sorted((r for r in rows if r.where == place), key=lambda r: -r.bytes)

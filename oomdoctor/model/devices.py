@@ -37,3 +37,5 @@ class DeviceReading:
     processes: tuple[DeviceProcess, ...] | None = None
     """None: no process table was shown; empty: the table was shown and names none."""
     time_seconds: float | None = None
+    at_failure: bool = False
+    """Read while a process that had run out of this machine's device memory waited with all of it still held."""

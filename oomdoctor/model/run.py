@@ -142,6 +142,56 @@ class AllocatorState:
 
 
 @dataclass(frozen=True)
+class CensusGroup:
+    """Device memory that one holder in the program's Python objects accounts for."""
+
+    device: int
+    category: str
+    """parameters, buffers, gradients, optimizer, kv, saved-for-backward, activations or other."""
+    owner: str
+    """In the words of the code: `list 'losses' global of __main__`."""
+    bytes: int
+    count: int
+    """Blocks."""
+    file: str | None = None
+    line: int | None = None
+    """Where the code adds to a collection (`adds`), otherwise where the stack stood in the code that speaks of it."""
+    function: str | None = None
+    length: int | None = None
+    """Elements, of a collection."""
+    adds: bool = False
+    parts: tuple[tuple[str, int], ...] = ()
+    """The largest parts of a module, by path."""
+
+
+@dataclass(frozen=True)
+class CensusDevice:
+    """What the census says of one device. None: no snapshot to join with."""
+
+    device: int
+    allocated_bytes: int | None = None
+    held_bytes: int | None = None
+    unheld_bytes: int | None = None
+    """In blocks in use that no Python object leads to."""
+    unheld_count: int | None = None
+    unheld_addresses: tuple[int, ...] = ()
+    """Of those blocks, the largest first; not necessarily all."""
+
+
+@dataclass(frozen=True)
+class Census:
+    """Who held device memory when a request failed, by the objects of the process."""
+
+    source: Source
+    devices: tuple[CensusDevice, ...]
+    groups: tuple[CensusGroup, ...]
+    complete: bool = True
+    stopped: str | None = None
+    """What was cut short and why."""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
 class DeviceOomRecord:
     """What the probe's out-of-memory observer saw, before torch raised."""
 
@@ -158,6 +208,7 @@ class DeviceOomRecord:
     rank: int | None = None
     count: int = 1
     """Failures of the whole run so far, this one included."""
+    census: Census | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from ..bundle.redact import mask_text
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.run import (
     AllocatorState,
+    Census,
+    CensusDevice,
+    CensusGroup,
     DeviceOomRecord,
     ExceptionRecord,
     HostLimits,
@@ -173,8 +176,10 @@ class _Processes:
 
     def device_ooms(self) -> tuple[DeviceOomRecord, ...]:
         found = []
+        censuses = {(pid, _text(record.data.get("id"))): record for pid, record in self._of_kind("census")}
         for pid, record in self._of_kind("device-oom"):
             data = record.data
+            census = censuses.get((pid, _text(data.get("id"))))
             device, requested = _size(data.get("device")), _size(data.get("requested_bytes"))
             if device is None or requested is None:
                 continue
@@ -193,6 +198,7 @@ class _Processes:
                     snapshot_path=_inside(data.get("snapshot_path")),
                     rank=self._rank(pid, record),
                     count=count if count else 1,
+                    census=None if census is None else _census(census.data, self._source(pid, census)),
                 )
             )
         return tuple(found)
@@ -200,6 +206,35 @@ class _Processes:
     def allocator_states(self) -> tuple[AllocatorState, ...]:
         states = (_state(record.data, record.data) for _, record in self._of_kind("allocator"))
         return tuple(state for state in states if state is not None)
+
+
+def _census(data: Mapping[str, Any], source: Source) -> Census:
+    groups = []
+    for item in _mappings(data.get("groups")):
+        group = _build(CensusGroup, item, {"parts": _parts(item.get("parts"))})
+        if group is not None:
+            groups.append(group)
+    devices = []
+    for item in _mappings(data.get("devices")):
+        listed = item.get("unheld_addresses")
+        addresses = [_address(value) for value in (listed[:MAX_ITEMS] if isinstance(listed, list) else [])]
+        device = _build(CensusDevice, item, {"unheld_addresses": tuple(a for a in addresses if a is not None)})
+        if device is not None:
+            devices.append(device)
+    return Census(
+        source=source,
+        devices=tuple(devices),
+        groups=tuple(groups),
+        complete=data.get("complete") is True,
+        stopped=_text(data.get("stopped")),
+        seconds=_number(data.get("seconds")),
+    )
+
+
+def _parts(value: object) -> tuple[tuple[str, int], ...]:
+    rows = value[:MAX_ITEMS] if isinstance(value, list) else []
+    pairs = ((_text(row[0]), _size(row[1])) for row in rows if isinstance(row, list) and len(row) == 2)
+    return tuple((name, size) for name, size in pairs if name is not None and size is not None)
 
 
 def _samples(records: Records) -> tuple[HostSample, ...]:
@@ -304,9 +339,13 @@ def _inside(value: object) -> str | None:
     return text
 
 
-def _built(noun: type[Noun], value: object) -> tuple[Noun, ...]:
+def _mappings(value: object) -> list[Mapping[str, Any]]:
     items = value[:MAX_ITEMS] if isinstance(value, list) else []
-    made = (_build(noun, item) for item in items if isinstance(item, Mapping))
+    return [item for item in items if isinstance(item, Mapping)]
+
+
+def _built(noun: type[Noun], value: object) -> tuple[Noun, ...]:
+    made = (_build(noun, item) for item in _mappings(value))
     return tuple(one for one in made if one is not None)
 
 
@@ -330,6 +369,10 @@ def _build(noun: type[Noun], data: Mapping[str, Any], extra: Mapping[str, object
 
 def _size(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST else None
+
+
+def _address(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64 else None
 
 
 def _number(value: object) -> float | None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PROBE_SITE = Path(__file__).resolve().parent.parent / "probe" / "site"
 
+_LONGEST_SOCKET = 100
+"""The kernel takes 107 bytes for the name of a Unix socket."""
+
 _STOPPING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 """Signals by which people and schedulers end a command that works."""
 
@@ -40,6 +43,10 @@ class RunOptions:
     """Names the incident folder; None: after the command."""
     interval_seconds: float = 0.5
     probe: bool = True
+    stacks: str | None = None
+    """`always`, `adaptive` or `never`: when the probe records stacks of allocations; None: as it sees fit."""
+    history: str | None = None
+    """How many allocator events the probe keeps, or `off`; None: as it sees fit."""
     keep_output_bytes: int = 5 << 20
     """Kept of each stream: a fifth from its beginning, the rest from its end."""
 
@@ -85,7 +92,8 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         if relay is None:
             streams = ()
         try:
-            child = Child.start(command, _environment(writer, options, unseen), streams, mask)
+            environment = _environment(writer, options, unseen)
+            child = Child.start(command, environment, streams, mask)
         except CannotStart:
             _close_child_ends(streams)
             if relay is not None:
@@ -95,7 +103,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
             raise
         _close_child_ends(streams)
         let_go_of_inherited()
-        watch = None if writer is None else _start_watch(writer, command, options, before, child)
+        watch = None if writer is None else _start_watch(writer, command, options, before, child, environment)
         end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
         ended = time.time()
         if relay is not None:
@@ -180,13 +188,18 @@ def _plain(name: str) -> str:
 
 
 def _start_watch(
-    writer: BundleWriter, command: Sequence[str], options: RunOptions, before: Baseline, child: Child
+    writer: BundleWriter,
+    command: Sequence[str],
+    options: RunOptions,
+    before: Baseline,
+    child: Child,
+    environment: dict[str, str],
 ) -> Watch:
     # loaded while the command starts, on another core, not before it
     from .watch import Watch
 
     _write_manifest(writer, command, options, child.started)
-    watch = Watch(writer, options.interval_seconds, before)
+    watch = Watch(writer, options.interval_seconds, before, environment.get("OOMDOCTOR_SOCKET"))
     watch.start(child.pid)
     return watch
 
@@ -217,6 +230,7 @@ def _environment(
 ) -> dict[str, str]:
     """The command's environment: unchanged but for what the probe needs."""
     environment = dict(os.environ)
+    environment.pop("OOMDOCTOR_SOCKET", None)
     _undo_coercion(environment)
     if writer is None or not options.probe:
         return environment
@@ -227,7 +241,17 @@ def _environment(
     environment["PYTHONPATH"] = f"{PROBE_SITE}{os.pathsep}{path}" if path else str(PROBE_SITE)
     environment["OOMDOCTOR_BUNDLE"] = str(writer.directory)
     environment["OOMDOCTOR_PROBE_SITE"] = str(PROBE_SITE)
+    for name, value in (("OOMDOCTOR_STACKS", options.stacks), ("OOMDOCTOR_HISTORY", options.history)):
+        if value is not None:
+            environment[name] = value
+    environment["OOMDOCTOR_SOCKET"] = socket_path(writer.directory)
     return environment
+
+
+def socket_path(directory: Path) -> str:
+    """Where the probe may ask for a look: in the incident folder, or in /tmp where that name is too long."""
+    path = str(directory / ".ask")
+    return path if len(os.fsencode(path)) <= _LONGEST_SOCKET else f"/tmp/oomdoctor-{os.urandom(8).hex()}.ask"
 
 
 def _undo_coercion(environment: dict[str, str]) -> None:

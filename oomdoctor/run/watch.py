@@ -15,6 +15,7 @@ from ..collect.sampler import Sampler, Thinner
 from ..model.devices import DeviceReading
 from ..model.run import HostLimits, OomCounters
 from .baseline import Baseline
+from .handshake import Handshake
 
 _HOST_DELAY_SECONDS = 0.03
 _DEVICE_DELAY_SECONDS = 0.2
@@ -27,8 +28,8 @@ _DEVICE_PATIENCE_AFTER_CRASH_SECONDS = 2.0
 class Watch:
     """Started when the command has started, finished after its end."""
 
-    def __init__(self, writer: BundleWriter, interval: float, before: Baseline) -> None:
-        """`interval`: seconds between samples."""
+    def __init__(self, writer: BundleWriter, interval: float, before: Baseline, socket_path: str | None = None) -> None:
+        """`interval`: seconds between samples; `socket_path`: where the probe may ask for one at once."""
         self._writer = writer
         self._interval = interval
         self._group = before.group
@@ -43,6 +44,7 @@ class Watch:
         self._device_thinners: dict[int, Thinner] = {}
         self._devices_seen = threading.Event()
         self._unseen: list[tuple[str, str, str]] = []
+        self._handshake = Handshake(socket_path, self._look_now) if socket_path is not None else None
 
     def start(self, pid: int) -> None:
         """Begin to sample the command `pid` and its descendants."""
@@ -56,9 +58,13 @@ class Watch:
         ]
         for sampler in self._samplers:
             sampler.start()
+        if self._handshake is not None:
+            self._handshake.start()
 
     def finish(self, crashed: bool) -> OomCounters:
         """Stop sampling, take the last sample and read the counters again."""
+        if self._handshake is not None:
+            self._handshake.stop()
         host, devices = self._samplers
         host.stop(_HOST_PATIENCE_SECONDS)
         in_time = devices.stop(_DEVICE_PATIENCE_AFTER_CRASH_SECONDS if crashed else _DEVICE_PATIENCE_SECONDS)
@@ -119,14 +125,22 @@ class Watch:
             self._writer.append("versions", {"versions": self._nvml.versions()})
         self._write_devices(self._nvml.read(self._pids))
 
-    def _write_devices(self, readings: tuple[DeviceReading, ...], always: bool = False) -> None:
+    def _write_devices(self, readings: tuple[DeviceReading, ...], always: bool = False, asked: bool = False) -> None:
         for reading in readings:
             self._devices_seen.set()
             thinner = self._device_thinners.setdefault(reading.index, Thinner())
             if thinner.keeps((reading.used_bytes,), reading.total_bytes) or always:
                 fields = {name: value for name, value in vars(reading).items() if name != "source"}
                 fields["processes"] = None if reading.processes is None else [vars(one) for one in reading.processes]
+                fields["at_failure"] = asked
                 self._writer.append("device", {**fields, "time": reading.time_seconds})
+
+    def _look_now(self) -> None:
+        """A process has run out of device memory and still holds it."""
+        if self._devices_seen.is_set():
+            self._write_devices(self._nvml.read(self._pids), always=True, asked=True)
+        sample = read_host(self._tree_reader.read(), self._group)
+        self._writer.append("sample", {**vars(sample), "time": sample.time_seconds})
 
     def _note_limits(self, limits: HostLimits) -> None:
         named = {
@@ -178,6 +192,8 @@ class Watch:
             unseen.append(
                 ("shared memory counted once", "reading it would have slowed the command", "smem -t -P <name>")
             )
+        if self._handshake is not None and self._handshake.failure is not None:
+            unseen.append(("the devices at the moment of failure", self._handshake.failure, "name another --output"))
         for sampler in self._samplers:
             if sampler.failure is not None:
                 unseen.append(("further samples", sampler.failure, "report this to oomdoctor"))

@@ -72,6 +72,31 @@ def test_history_can_be_set(harness: Harness, history: str, stacks: str, expecte
     assert len(harness.records("probe-error")) == (history == "lots")
 
 
+ADAPTIVE = """
+import sys, time, torch
+torch.cuda._lazy_init()
+for free in (1 << 30, 200 << 20, 500 << 20, 200 << 20):
+    torch._C.free = free
+    time.sleep(0.5)
+print([(call['context'], call['max_entries']) for call in torch.cuda.memory.calls])
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("2.1", [("alloc", 100000)]),
+        ("2.14", [(None, 100000), ("alloc", 100000), (None, 100000), ("alloc", 100000)]),
+    ],
+)
+def test_stacks_follow_how_full_a_device_is(harness: Harness, version: str, expected: list[object]) -> None:
+    """Up to 2.5 torch may forget its history when stacks are switched: there they are on from the start."""
+    write_stub(harness.folder, version)
+    harness.variables = {"OOMDOCTOR_STACKS": "adaptive"}
+    assert eval(harness.run(harness.script(ADAPTIVE)).stdout) == expected
+    assert harness.records("probe-error") == []
+
+
 def test_a_refusal_of_torch_is_written_down_and_stops_nothing(harness: Harness) -> None:
     write_stub(harness.folder, "refusing")
     script = harness.script(FAILING)

@@ -51,7 +51,15 @@ def test_a_report_that_fails_leaves_the_evidence_and_the_end(tmp_path, break_):
 
 
 @pytest.mark.parametrize(
-    "options", [("--interval", "0"), ("--keep-output", "much"), ("--report", "maybe"), ("--wrong",)]
+    "options",
+    [
+        ("--interval", "0"),
+        ("--keep-output", "much"),
+        ("--report", "maybe"),
+        ("--stacks", "some"),
+        ("--history", "0"),
+        ("--wrong",),
+    ],
 )
 def test_wrong_options_are_wrong_usage_and_run_nothing(tmp_path, options):
     done = run(tmp_path / "i", f"open({str(tmp_path / 'ran')!r}, 'w')", *options)

@@ -156,6 +156,7 @@ def test_the_environment_changes_by_what_the_probe_needs(tmp_path):
     before, after = (dict(item.split(b"=", 1) for item in done.stdout.split(b"\0") if item) for done in (bare, watched))
     site = after.pop(b"OOMDOCTOR_PROBE_SITE")
     assert after.pop(b"OOMDOCTOR_BUNDLE") == str(tmp_path / "i").encode()
+    assert after.pop(b"OOMDOCTOR_SOCKET").endswith(b".ask")
     assert after.pop(b"PYTHONPATH") == site + b":" + before.pop(b"PYTHONPATH")
     assert after == before
     unprobed = subprocess.run(wrapped(command, tmp_path / "j", "--no-probe"), env=environment, capture_output=True)

@@ -11,7 +11,7 @@ import os
 import sys
 from time import monotonic, time
 
-from . import finish, frames, identity, records
+from . import finish, frames, handshake, identity, records
 from .allocator import read_state
 from .guard import guarded
 from .snapshot import write_snapshot
@@ -19,6 +19,8 @@ from .snapshot import write_snapshot
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .census_tally import Blocks
 
 _RECORDS_IN_FULL = 20
 _REST_SECONDS = 5.0
@@ -70,6 +72,7 @@ class _Observer:
             self._last_record = now
             records.write("device-oom", **about)
         if now >= self._not_before:
+            handshake.ask()
             self.snapshot()
 
     def _describe(self, device: int, requested: int, total: int, free: int) -> dict[str, object]:
@@ -104,16 +107,34 @@ class _Observer:
         started = monotonic()
         name = "%d-%d.pickle" % (self.pid, self.count)
         try:
-            write_snapshot(self._torch, name)
+            try:
+                blocks: Blocks | None = write_snapshot(self._torch, name)
+            except Exception as error:
+                # As with cudaMallocAsync, which has none: the census does without.
+                blocks = None
+                records.write_error("writing a snapshot", error)
+            self._count(about, blocks)
         finally:
             took = monotonic() - started
             self._spent += took
             self._not_before = monotonic() + max(_REST_SECONDS, 10 * took)
         self._unsnapped = None
+        if blocks is None:
+            return
         records.write("device-oom", **{**about, "snapshot_path": "snapshots/" + name})
         state = about["state"]
         reserved = state.get("reserved_bytes") if isinstance(state, dict) else None
         self._keep(_Snapshot(name, reserved or 0))
+
+    @guarded("taking the census")
+    def _count(self, about: dict[str, object], blocks: Blocks | None) -> None:
+        """Write down who holds the memory."""
+        from . import census
+
+        found = census.take(self._torch, blocks, census.seconds())
+        if found is not None:
+            same = {name: about[name] for name in ("time", "id", "pid", "device", "rank")}
+            records.write("census", **same, **found)
 
     def _keep(self, newest: _Snapshot) -> None:
         """Remove those that are no longer the first, the last or the largest."""

@@ -26,7 +26,7 @@ def of_stack(frame: FrameType | None) -> list[Row]:
     """The frames of a running thread, without the probe's own."""
     stack = []
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_HERE):
+        if not is_ours(frame.f_code.co_filename):
             stack.append((frame, frame.f_lineno))
         frame = frame.f_back
     return _rows(stack[::-1], True)
@@ -40,6 +40,11 @@ def along(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
         found.append((traceback.tb_frame, traceback.tb_lineno or 0))
         traceback = traceback.tb_next
     return found
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is the probe's."""
+    return file.startswith(_HERE)
 
 
 def is_library(file: str) -> bool:

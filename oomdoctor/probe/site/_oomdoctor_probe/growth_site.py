@@ -42,7 +42,7 @@ def _adds(line: str, name: str) -> bool:
         if (name.startswith(".") or not (before.isalnum() or before in ("_", "."))) and "#" not in line[:start]:
             for how in _ADDS:
                 if line.startswith(how, end):
-                    return how != "[" or _is_stored_to(line, end)
+                    return how != "[" or _is_stored_to(line, end) or _element_grows(line, end)
         start = line.find(name, end)
     return False
 
@@ -52,3 +52,10 @@ def _is_stored_to(line: str, bracket: int) -> bool:
     close = line.find("]", bracket)
     rest = line[close + 1 :].lstrip() if close >= 0 else ""
     return rest.startswith(("=", "+=")) and not rest.startswith("==")
+
+
+def _element_grows(line: str, bracket: int) -> bool:
+    """Whether something is added to `name[…]`, as in `outputs[layer].append(output)`."""
+    close = line.find("]", bracket)
+    rest = line[close + 1 :] if close >= 0 else ""
+    return any(rest.startswith(how) for how in _ADDS if how.endswith("("))

@@ -1,7 +1,9 @@
 """Turns on torch's own allocation history, so that a snapshot says where each block was allocated.
 
 OOMDOCTOR_HISTORY  `off`, or the number of events to keep (100,000 if not set): a ring, the oldest are overwritten.
-OOMDOCTOR_STACKS   `always` (if not set): a Python stack with each allocation; `never`: events and sizes only.
+OOMDOCTOR_STACKS   `always`: a Python stack with each allocation (if not set); `never`: events and sizes only;
+                   `adaptive`: stacks while a device is more than 70 % full. Before 2.6 torch may forget its history
+                   when that is switched, so there `adaptive` means `always`.
 """
 
 from __future__ import annotations
@@ -16,19 +18,35 @@ if TYPE_CHECKING:
     from typing import Any
 
 _DEFAULT_ENTRIES = 100000
+_FULL, _EMPTIER = 0.7, 0.6
+_SWITCHES_SAFELY = (2, 6)
+
+
+class _State:
+    """How history is recorded in this process."""
+
+    entries = 0
+    stacks = False
+    adaptive = False
+    totals: dict[int, int] = {}
 
 
 @guarded("turning allocation history on")
 def turn_on(torch: Any) -> None:
     """Ask torch to record, in the spelling that this version of it knows."""
-    entries = _entries()
-    if not entries:
-        return
+    wanted = os.environ.get("OOMDOCTOR_STACKS", "always")
+    _State.entries = _entries()
+    _State.adaptive = bool(_State.entries) and wanted == "adaptive" and _version(torch) >= _SWITCHES_SAFELY
+    if _State.entries:
+        _record(torch, wanted != "never" and not _State.adaptive)
+
+
+def _record(torch: Any, stacks: bool) -> None:
     record = getattr(torch.cuda.memory, "_record_memory_history", None)
     if record is None:
         records.write_error("turning allocation history on", "this torch has none")
         return
-    stacks = os.environ.get("OOMDOCTOR_STACKS", "always") != "never"
+    entries = _State.entries
     spellings: list[dict[str, object]] = [
         # 2.1 and later. 'alloc': with a stack for each allocation; frees do without.
         {"enabled": "all", "context": "alloc" if stacks else None, "stacks": "python", "max_entries": entries},
@@ -45,11 +63,40 @@ def turn_on(torch: Any) -> None:
     for position, spelling in enumerate(spellings):
         try:
             record(**spelling)
+            _State.stacks = stacks
             return
         except TypeError:
             # An older version: its Python signature refuses the names before anything has been done.
             if position == len(spellings) - 1:
                 raise
+
+
+def is_adaptive() -> bool:
+    """Whether stacks are switched on and off in this process."""
+    return _State.adaptive
+
+
+@guarded("switching stacks")
+def follow(torch: Any, states: list[dict[str, int | None]]) -> None:
+    """Switch stacks on when a device gets full, and off again when all are emptier."""
+    shares = [_share(torch, state) for state in states]
+    fullest = max(shares, default=0.0)
+    if fullest >= _FULL and not _State.stacks:
+        _record(torch, True)
+    elif fullest < _EMPTIER and _State.stacks:
+        _record(torch, False)
+
+
+def _share(torch: Any, state: dict[str, int | None]) -> float:
+    device = state["device"] or 0
+    if device not in _State.totals:
+        _State.totals[device] = int(torch.cuda.get_device_properties(device).total_memory)
+    return (state["reserved_bytes"] or 0) / max(1, _State.totals[device])
+
+
+def _version(torch: Any) -> tuple[int, ...]:
+    parts = str(torch.__version__).split("+")[0].split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
 
 
 def _entries() -> int:

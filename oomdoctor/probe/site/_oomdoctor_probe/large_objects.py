@@ -163,7 +163,7 @@ def _named(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Holder
     """
     users = [place for place in stack if not frames.is_library(place[0].f_code.co_filename)]
     yield from _in_frames(users)
-    for module in _user_modules(stack):
+    for module in user_modules(stack):
         for name, held in list(vars(module).items()):
             if name.startswith("__"):
                 continue
@@ -184,7 +184,7 @@ def _in_frames(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Ho
         if variables is frame.f_globals or id(frame) in seen:
             continue
         seen.add(id(frame))
-        span = code.co_firstlineno, _last_line(code)
+        span = code.co_firstlineno, last_line(code)
         for name, held in list(variables.items()):
             text = "local '%s' in %s()" % (name, code.co_name)
             yield held, _Holder(text, code.co_filename, line, code.co_name, name, *span)
@@ -194,7 +194,7 @@ def _in_frames(stack: list[tuple[FrameType, int]]) -> Iterator[tuple[object, _Ho
                 yield value, _Holder(text, code.co_filename, line, code.co_name, "." + attribute)
 
 
-def _last_line(code: CodeType) -> int:
+def last_line(code: CodeType) -> int:
     """At or after the last line of a function, its nested functions included."""
     table = getattr(code, "co_lines", None)
     if table is not None:
@@ -204,7 +204,7 @@ def _last_line(code: CodeType) -> int:
         last = code.co_firstlineno + sum(step for step in code.co_lnotab[1::2] if step < 128)
     for constant in code.co_consts:
         if type(constant) is type(code):
-            last = max(last, _last_line(constant))
+            last = max(last, last_line(constant))
     return last
 
 
@@ -223,7 +223,7 @@ def _class_name(held: object) -> str:
     return type.__getattribute__(held, "__name__") if issubclass(type(held), type) else type(held).__name__
 
 
-def _user_modules(stack: list[tuple[FrameType, int]]) -> list[ModuleType]:
+def user_modules(stack: list[tuple[FrameType, int]]) -> list[ModuleType]:
     """The modules that are the user's own: the main one, then those the traceback went through, then the others."""
     in_traceback = {id(frame.f_globals) for frame, _ in stack}
     found: list[tuple[bool, bool, int, ModuleType]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from . import finish, identity, records
+from . import finish, history, identity, records
 from .allocator import read_state
 from .guard import guarded
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INTERVAL_SECONDS = 1.0
+_LOOKS = 5
+"""Looks in that time, where stacks depend on what is seen."""
 _PATIENCE_SECONDS = 0.5
 
 
@@ -36,11 +38,22 @@ class _Sampler:
 
     def run(self) -> None:
         """Sample until stopped."""
+        looks, count = _LOOKS if history.is_adaptive() else 1, 0
         try:
-            while not self._running.acquire(timeout=_INTERVAL_SECONDS):
-                self.sample()
+            while not self._running.acquire(timeout=_INTERVAL_SECONDS / looks):
+                count += 1
+                if looks > 1:
+                    self._follow()
+                if count % looks == 0:
+                    self.sample()
         finally:
             self._finished.release()
+
+    @guarded("looking how full the devices are")
+    def _follow(self) -> None:
+        if self._torch.cuda.is_initialized():
+            states = [read_state(self._torch, device) for device in range(self._torch.cuda.device_count())]
+            history.follow(self._torch, [state for state in states if state and state["reserved_bytes"]])
 
     @guarded("sampling the allocator")
     def sample(self) -> None:

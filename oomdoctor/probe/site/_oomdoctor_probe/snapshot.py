@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def write_snapshot(torch: Any, name: str) -> None:
-    """Write `<bundle>/snapshots/<name>`, whole or not at all."""
+def write_snapshot(torch: Any, name: str) -> dict[int, dict[int, int]]:
+    """Write `<bundle>/snapshots/<name>`, whole or not at all.
+
+    Returns the blocks in use: device → address → size.
+    """
     import pickle
 
     folder = records.bundle_path("snapshots")
@@ -31,6 +34,21 @@ def write_snapshot(torch: Any, name: str) -> None:
         if os.path.exists(partial):
             os.unlink(partial)
         raise
+    return _blocks(content)
+
+
+def _blocks(content: Any) -> dict[int, dict[int, int]]:
+    """The blocks in use. Old versions give a block no address: blocks follow each other through their segment."""
+    found: dict[int, dict[int, int]] = {}
+    # Before 2.0 a snapshot was the list of segments itself.
+    for segment in content["segments"] if isinstance(content, dict) else content:
+        address = segment["address"]
+        of_device = found.setdefault(segment["device"], {})
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                of_device[block.get("address", address)] = block["size"]
+            address += block["size"]
+    return found
 
 
 def _take(torch: Any) -> object:

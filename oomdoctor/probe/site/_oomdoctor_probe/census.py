@@ -1,0 +1,133 @@
+"""The census: who holds device memory, taken when a device has run out of it and everything is still there.
+
+One pass over the objects that Python's collector knows finds the tensors; a walk from the user's variables gives them
+names; the graphs behind them show what autograd keeps. It reads and counts: it starts no work, allocates nothing on a
+device, runs no code of the user's, and keeps nothing alive when it is done.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from itertools import chain
+from time import monotonic
+
+from . import census_objects, census_roots, census_state
+from .census_autograd import Graph
+from .census_owners import Owner, Owners
+from .census_tally import Tally
+from .census_tensors import Reader
+from .census_walk import Walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .census_objects import Objects
+    from .census_tally import Blocks
+
+SECONDS = 2.0
+_SHARE_OF_WALKS = 0.6
+_SHARE_OF_GRAPHS = 0.9
+
+
+def seconds() -> float:
+    """Time allowed: OOMDOCTOR_CENSUS_SECONDS, 2 if not set; 0 for no census."""
+    try:
+        return float(os.environ.get("OOMDOCTOR_CENSUS_SECONDS", "") or SECONDS)
+    except ValueError:
+        return SECONDS
+
+
+def take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str = "cuda") -> dict[str, object] | None:
+    """The census as fields of a record; None where this torch has no tensors to count."""
+    if getattr(torch, "Tensor", None) is None or allowed <= 0:
+        return None
+    # A subclass of the user's that overrides torch functions would be asked otherwise.
+    quiet = getattr(torch._C, "DisableTorchFunctionSubclass", None) or torch._C.DisableTorchFunction
+    collects = gc.isenabled()
+    # What is made here and dropped again would set the collector off, over objects by the hundred thousand.
+    gc.disable()
+    try:
+        with quiet():
+            return _take(torch, blocks, allowed, device_type)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str) -> dict[str, object]:
+    started = monotonic()
+    reader = Reader(torch, device_type)
+    objects = census_objects.collect(torch, reader, started + allowed * _SHARE_OF_WALKS)
+    module = vars(torch.nn).get("Module") if "nn" in vars(torch) else None
+    walk = Walk(reader, module, started + allowed * _SHARE_OF_WALKS)
+    own, libraries = census_roots.of_frames()
+    walk.follow(chain(own, census_roots.of_globals(), census_roots.of_suspended(objects.suspended)))
+    walk.follow(chain(libraries, census_roots.of_tracebacks(objects.tracebacks)))
+    if gc.get_freeze_count():
+        # `gc.freeze()`, as servers do: what was there before is not among the collector's objects.
+        _add_frozen(objects, walk)
+    walked = monotonic()
+    owners = Owners(walk)
+    tally = Tally(blocks)
+    census_state.claim(objects, owners, reader, tally)
+    live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
+    census_state.claim_other_gradients(live, owners, reader, tally)
+    graph = Graph(torch, reader, objects.unpack_hooks, started + allowed * _SHARE_OF_GRAPHS)
+    _claim_others(live, owners, reader, tally, graph)
+    graphed = monotonic()
+    return {
+        "complete": objects.complete and walk.complete and graph.complete and graph.possible,
+        "stopped": _stopped(objects, walk, graph),
+        "seconds": round(monotonic() - started, 4),
+        "seconds_walking": round(walked - started, 4),
+        "seconds_in_graphs": round(graphed - walked, 4),
+        "objects": objects.seen,
+        "tensors": len(live),
+        "nodes": graph.nodes,
+        "hooked": graph.hooked,
+        "joined": blocks is not None,
+        "devices": tally.devices(),
+        "groups": tally.groups(),
+    }
+
+
+def _add_frozen(objects: Objects, walk: Walk) -> None:
+    """Tensors and modules that the walk has reached and the pass has not."""
+    for kind, known in (("tensor", objects.tensors), ("module", objects.modules)):
+        seen = {id(held) for held in known}
+        known += [held for held in walk.held.values() if walk.kind(held) == kind and id(held) not in seen]
+
+
+def _stopped(objects: Objects, walk: Walk, graph: Graph) -> str | None:
+    """What was cut short, in words."""
+    if not objects.complete:
+        return "the pass over all objects, for want of time"
+    if not walk.complete:
+        return "the walk from variables, for want of time: some holders have no name"
+    if not graph.complete:
+        return "the walk through autograd's graphs, for want of time"
+    if not graph.possible:
+        return "autograd's graphs: this torch does not say which saved tensors have hooks, and some may"
+    return None
+
+
+def _claim_others(live: list[Any], owners: Owners, reader: Reader, tally: Tally, graph: Graph) -> None:
+    """Caches, then what autograd saved by the tensors whose graphs hold it, then every other tensor."""
+    nameless = Owner("tensors that no variable leads to")
+    named = [(tensor, owners.of(tensor) or nameless) for tensor in live]
+    # A long list explains more than a variable that holds its last element.
+    named.sort(key=lambda pair: (pair[1] is nameless, -pair[1].rank))
+    for tensor, owner in named:
+        for storage in reader.storages(tensor):
+            if owner.is_cache:
+                tally.claim(storage, "kv", owner)
+            elif owner is not nameless and not owner.in_forward:
+                tally.claim(storage, "other", owner)
+    for tensor, owner in named:
+        for storage in graph.saved_behind(tensor):
+            tally.claim(storage, "saved-for-backward", owner)
+    for tensor, owner in named:
+        for storage in reader.storages(tensor):
+            tally.claim(storage, "activations" if owner.in_forward else "other", owner)

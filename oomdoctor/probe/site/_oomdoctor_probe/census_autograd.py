@@ -1,0 +1,101 @@
+"""What autograd keeps for backward passes: found by walking the graph behind live tensors.
+
+Reading what a node saved (`_saved_x`) gives the tensor itself, except where `saved_tensors_hooks` were in force: there
+it runs the unpack hook, which is the user's code and may copy to the device. Each such attribute has a twin,
+`_raw_saved_x`, that says whether it has a hook (its `unpack_hook`); what has one is skipped, and what its pack hook
+returned is the user's object anyway. An older torch does not say: there the walk is left out if any function is alive
+that looks like an unpack hook.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from .census_tensors import attributes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .census_tensors import Reader, Storage
+
+_RAW = "_raw_saved_"
+
+
+class Graph:
+    """The nodes met so far. It keeps them alive, and with them the graph: drop it when the census ends."""
+
+    def __init__(self, torch: Any, reader: Reader, hooks_suspected: bool, deadline: float) -> None:
+        saved = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
+        self._tells_hooks = saved is not None and hasattr(saved, "unpack_hook")
+        self._reader = reader
+        self._deadline = deadline
+        self._nodes: dict[int, Any] = {}
+        self._attributes: dict[int, tuple[Any, list[tuple[str, str]]]] = {}
+        self.complete = True
+        self.possible = self._tells_hooks or not hooks_suspected
+        self.hooked = 0
+        """Saved tensors that were skipped for their hooks."""
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes were met."""
+        return len(self._nodes)
+
+    def saved_behind(self, tensor: object) -> Iterator[Storage]:
+        """The device memory that the graph behind a tensor keeps, as far as no earlier call has met it."""
+        first = self._reader.node(tensor)
+        stack = [first] if first is not None and self.possible else []
+        while stack:
+            node = stack.pop()
+            if id(node) in self._nodes:
+                continue
+            self._nodes[id(node)] = node
+            if len(self._nodes) & 127 == 0 and monotonic() > self._deadline:
+                self.complete = False
+                return
+            yield from self._saved(node)
+            try:
+                stack += [following for following, _ in node.next_functions if following is not None]
+            except Exception:
+                continue
+
+    def _saved(self, node: Any) -> Iterator[Storage]:
+        kind = type(node)
+        known = self._attributes.get(id(kind))
+        if known is None:
+            # The class is kept with its names, so that its number cannot become another's.
+            known = self._attributes[id(kind)] = (kind, self._names(kind))
+        for raw_name, name in known[1]:
+            try:
+                raw = getattr(node, raw_name)
+                if raw is None or self._has_hook(raw):
+                    continue
+                held = getattr(node, name)
+            except Exception:
+                continue  # freed already, or changed in place since
+            for one in held if type(held) in (tuple, list) else (held,):
+                if one is not None:
+                    yield from self._reader.storages(one)
+        # A Function of the user's may also put tensors on its context as attributes.
+        for one in attributes(node).values():
+            if self._reader.is_tensor(one):
+                yield from self._reader.storages(one)
+
+    def _names(self, kind: type) -> list[tuple[str, str]]:
+        """The attributes that hold saved tensors, with their raw twins."""
+        return [
+            (name, "saved_tensors" if name == "_raw_saved_tensors" else name[len("_raw") :])
+            for name in dir(kind)
+            if name.startswith(_RAW)
+        ]
+
+    def _has_hook(self, raw: Any) -> bool:
+        if not self._tells_hooks:
+            return False
+        for one in raw if type(raw) in (tuple, list) else (raw,):
+            if one is not None and one.unpack_hook is not None:
+                self.hooked += 1
+                return True
+        return False

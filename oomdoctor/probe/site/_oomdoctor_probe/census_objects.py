@@ -1,0 +1,100 @@
+"""One pass over the objects that Python's collector knows: tensors, and what may say what they are for."""
+
+from __future__ import annotations
+
+import gc
+from time import monotonic
+
+from .census_tensors import attributes, derives
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+    from .census_tensors import Reader
+
+_NOTHING, _TENSOR, _MODULE, _OPTIMIZER, _CACHE, _TRACEBACK, _SUSPENDED, _FUNCTION = range(8)
+_SUSPENDED_KINDS = ("generator", "coroutine", "async_generator")
+
+
+class Objects:
+    """What was found. It must be dropped when the census ends: it keeps all of it alive."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.modules: list[Any] = []
+        self.optimizers: list[Any] = []
+        self.tracebacks: list[TracebackType] = []
+        self.suspended: list[Any] = []
+        self.unpack_hooks = False
+        """A function is alive that may unpack what autograd saved."""
+        self.seen = 0
+        self.complete = True
+
+
+def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
+    """Sort all objects by what their class says. Nothing but their class is looked at."""
+    found = Objects()
+    lists: dict[int, list[Any]] = {
+        _TENSOR: found.tensors,
+        _MODULE: found.modules,
+        _OPTIMIZER: found.optimizers,
+        _TRACEBACK: found.tracebacks,
+        _SUSPENDED: found.suspended,
+    }
+    bases = [(reader.tensor, _TENSOR)]
+    for path, code in (("nn.Module", _MODULE), ("optim.Optimizer", _OPTIMIZER)):
+        base: Any = torch
+        for name in path.split("."):
+            base = vars(base).get(name) if base is not None else None
+        if base is not None:
+            bases.append((base, code))
+    # By the identity of the class: its hash may be the user's code.
+    codes: dict[int, int] = {}
+    objects = gc.get_objects()
+    for number, held in enumerate(objects):
+        kind = type(held)
+        code = codes.get(id(kind), -1)
+        if code < 0:
+            code = codes[id(kind)] = _classify(kind, bases)
+        if code == _FUNCTION:
+            found.unpack_hooks = found.unpack_hooks or _may_unpack(held)
+        elif code:
+            lists[code].append(held)
+        if number & 8191 == 0 and monotonic() > deadline:
+            found.complete = False
+            found.seen = number
+            return found
+    found.seen = len(objects)
+    return found
+
+
+def _classify(kind: type, bases: list[tuple[type, int]]) -> int:
+    for base, code in bases:
+        if derives(kind, base):
+            return code
+    name = type.__getattribute__(kind, "__name__")
+    if name == "traceback":
+        return _TRACEBACK
+    if name in _SUSPENDED_KINDS:
+        return _SUSPENDED
+    return _FUNCTION if name == "function" else _NOTHING
+
+
+def _may_unpack(function: Any) -> bool:
+    """Whether a function looks like one that was given to `saved_tensors_hooks`: those are nearly always closures."""
+    name: str = function.__qualname__
+    return "unpack" in name and "<locals>" in name
+
+
+def module_children(module: object) -> dict[str, object]:
+    """The modules that a module holds, by name."""
+    children = attributes(module).get("_modules")
+    return dict(children) if isinstance(children, dict) else {}
+
+
+def own_tensors(module: object, which: str) -> dict[str, object]:
+    """The module's own `_parameters` or `_buffers`."""
+    own = attributes(module).get(which)
+    return {name: held for name, held in own.items() if held is not None} if isinstance(own, dict) else {}

@@ -1,0 +1,68 @@
+"""Where a watched process that has run out of device memory asks for a look at the devices and the host, now.
+
+The process waits a quarter of a second at most; a look that takes longer is still recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+_FRESH_SECONDS = 0.05
+"""Ranks fail together: one look serves all that ask within this time."""
+_PATIENCE_SECONDS = 0.25
+
+
+class Handshake:
+    """Listens in a thread of its own. Trouble is told in `failure` and stops nothing."""
+
+    def __init__(self, path: str, look: Callable[[], None]) -> None:
+        self.failure: str | None = None
+        self._path = path
+        self._look = look
+        self._socket: socket.socket | None = None
+        self._looked = 0.0
+
+    def start(self) -> None:
+        """Begin to listen."""
+        try:
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listening.bind(self._path)
+            os.chmod(self._path, 0o600)
+            listening.listen(64)
+        except OSError as error:
+            self.failure = f"{self._path}: {error.strerror or error}"
+            return
+        self._socket = listening
+        threading.Thread(target=self._run, args=(listening,), name="oomdoctor-handshake", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop listening; a look in progress is left behind."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def _run(self, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return  # stopped
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_PATIENCE_SECONDS)
+                if not connection.recv(100).startswith(b"oom "):
+                    continue
+                if time.monotonic() - self._looked > _FRESH_SECONDS:
+                    try:
+                        self._look()
+                    except Exception as error:
+                        self.failure = f"{type(error).__name__}: {error}"
+                    self._looked = time.monotonic()
+                connection.sendall(b"!")

@@ -1,0 +1,86 @@
+"""GIVEN a census of device memory WHEN facts are derived THEN holders are named and the parts add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from given import HERE, gib, mib, run
+
+from oomdoctor.facts import derive_facts
+from oomdoctor.facts.budget import budgets
+from oomdoctor.facts.holdings import holdings
+from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord
+
+LOSSES = CensusGroup(0, "saved-for-backward", "list 'losses' local to train()", gib(15), 300, "/srv/train.py", 15,
+                     "train", 41, True)  # fmt: skip
+GROUPS = (
+    LOSSES,
+    replace(LOSSES, category="other", bytes=512 * 41, count=41),
+    CensusGroup(0, "parameters", "Net 'net' local to train()", gib(2), 80, parts=(("layers[*]", gib(2)),)),
+    CensusGroup(0, "buffers", "Net 'net' local to train()", mib(100), 4),
+    CensusGroup(0, "gradients", "gradients of Net 'net' local to train()", gib(2), 80),
+    CensusGroup(0, "optimizer", "AdamW 'opt' local to train(): exp_avg", gib(2), 80),
+    CensusGroup(0, "activations", "'x' local to forward()", gib(1), 1, "/srv/net.py", 7, "forward"),
+)
+HELD = sum(group.bytes for group in GROUPS)
+DEVICE = CensusDevice(0, HELD + mib(8), HELD, mib(8), 1)
+
+
+def evidence(census: Census | None) -> Evidence:
+    state = AllocatorState(1050.0, 0, allocated_bytes=HELD + mib(8), reserved_bytes=HELD + mib(20))
+    record = DeviceOomRecord(HERE, 1050.0, 7, 0, gib(1), gib(24), mib(300), state, census=census)
+    return Evidence(runs=(run(device_ooms=(record,)),))
+
+
+WHOLE = Census(HERE, (DEVICE,), GROUPS)
+
+
+def test_categories_are_measured_and_the_holder_is_named() -> None:
+    facts = derive_facts(evidence(WHOLE))
+
+    def value(name: str) -> object:
+        return facts.value(name, "cuda:0")
+
+    assert value("owner.weights_bytes") == gib(2) + mib(100)
+    assert value("owner.gradients_bytes") == gib(2)
+    assert value("owner.optimizer_bytes") == gib(2)
+    assert value("owner.kv_bytes") == 0
+    assert value("owner.activations_bytes") == gib(16)
+    assert value("owner.saved_for_backward_bytes") == gib(15)
+    assert value("owner.unheld_bytes") == mib(8)
+    assert value("owner.holder") == "list 'losses' local to train() (41 elements), grown at train.py:15"
+    assert value("owner.holder_bytes") == gib(15) + 512 * 41
+    assert (value("owner.holder_length"), value("owner.holder_is_container")) == (41, True)
+    assert value("growth.holder") == (
+        "list 'losses' local to train() (41 elements), grown at train.py:15, keeps the graphs of its elements: "
+        "15.00 GiB saved for backward"
+    )
+
+
+def test_holdings_and_budget_add_up() -> None:
+    given = evidence(WHOLE)
+    facts = derive_facts(given)
+    rows = [row for row in holdings(given, facts) if row.where == "cuda:0"]
+    assert sum(row.bytes for row in rows) == DEVICE.allocated_bytes
+    assert rows[0].owner == (
+        "activations saved for backward by list 'losses' local to train() (41 elements), grown at train.py:15"
+    )
+    assert rows[-1].owner == "list 'losses' local to train() (41 elements), grown at train.py:15"
+    (budget,) = [one for one in budgets(given, facts) if one.where == "cuda:0"]
+    assert sum(part.bytes for part in budget.parts) + budget.unattributed_bytes == budget.total_bytes
+    parts = {part.name: part.bytes for part in budget.parts}
+    assert parts["activations"] == gib(16)
+    assert parts["other live tensors"] == mib(8) + 512 * 41
+
+
+def test_a_census_cut_short_does_not_call_a_category_empty() -> None:
+    facts = derive_facts(evidence(replace(WHOLE, complete=False, stopped="the walk")))
+    assert facts.value("owner.kv_bytes", "cuda:0") is None
+    assert facts.value("owner.weights_bytes", "cuda:0") == gib(2) + mib(100)
+
+
+def test_without_a_census_nothing_is_said() -> None:
+    facts = derive_facts(evidence(None))
+    assert facts.value("owner.holder", "cuda:0") is None
+    assert facts.value("growth.holder", "cuda:0") is None

@@ -1,0 +1,298 @@
+"""GIVEN a program's tensors WHEN the census is taken THEN each is named by what holds it, and none is kept alive.
+
+The same walk is taken over CPU tensors here; tests/device takes it over the emulated device.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import Any
+
+import pytest
+from watched import Harness
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+
+PRELUDE = """
+import functools, gc, json, sys, weakref
+import torch
+from torch import nn
+from _oomdoctor_probe import census
+
+MIB = 1 << 20
+
+def mib(count=1, **how):
+    return torch.empty(count * MIB // 4, **how)
+
+def take(blocks=None, allowed=20.0):
+    print(json.dumps(census.take(torch, blocks, allowed, 'cpu')))
+"""
+
+
+def groups(harness: Harness, text: str) -> list[dict[str, Any]]:
+    """The groups of at least a quarter MiB, of the census that the script prints last."""
+    return [row for row in taken(harness, text)["groups"] if row["bytes"] >= 1 << 18]
+
+
+def taken(harness: Harness, text: str) -> dict[str, Any]:
+    ended = harness.run(harness.script(PRELUDE + text))
+    assert ended.stderr == b""
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return found
+
+
+def told(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
+    return {(row["category"], row["owner"]): row["bytes"] >> 20 for row in rows}
+
+
+def test_a_training_is_told_apart(harness: Harness) -> None:
+    text = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(512, 512, bias=False) for _ in range(3))
+        self.register_buffer('mask', mib(2))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x).relu()
+        return x
+
+def train():
+    net = Net()
+    optimizer = torch.optim.AdamW(net.parameters())
+    losses = []
+    for step in range(5):
+        loss = net(torch.ones(1024, 512)).square().mean()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        losses.append(loss)
+    del loss
+    take()
+
+train()
+"""
+    rows = groups(harness, text)
+    assert told(rows) == {
+        ("saved-for-backward", "list 'losses' local to train()"): 5 * 2 * 4,
+        ("parameters", "Net 'net' local to train()"): 3,
+        ("buffers", "Net 'net' local to train()"): 2,
+        ("gradients", "gradients of Net 'net' local to train()"): 3,
+        ("optimizer", "AdamW 'optimizer' local to train(): exp_avg"): 3,
+        ("optimizer", "AdamW 'optimizer' local to train(): exp_avg_sq"): 3,
+    } or told(rows)["saved-for-backward", "list 'losses' local to train()"] in range(40, 60)
+    losses = rows[0]
+    assert (losses["length"], losses["adds"], losses["function"]) == (5, True, "train")
+    lines = (PRELUDE + text).splitlines()
+    assert lines[losses["line"] - 1].strip() == "losses.append(loss)"
+    (parameters,) = [row for row in rows if row["category"] == "parameters"]
+    assert parameters["parts"] == [[".layers[*]".lstrip("."), 3 * MIB]]
+
+
+MIB = 1 << 20
+
+
+def test_other_holders_are_named(harness: Harness) -> None:
+    text = """
+class Keeper:
+    kept = []
+    def __init__(self):
+        self.history = {n: mib() for n in range(20)}
+    def run(self):
+        pair = {'left': mib(2), 'right': mib(2)}
+        take()
+
+def make_hook():
+    seen = [mib(), mib()]
+    def hook(*_):
+        seen.append(1)
+    return hook
+
+def values():
+    waiting = mib(5)
+    yield 1
+    print(waiting)
+
+def fail():
+    lost = mib(6)
+    raise ValueError
+
+layer = nn.Linear(2, 2)
+layer.register_forward_hook(make_hook())
+generator = values()
+next(generator)
+try:
+    fail()
+except ValueError as error:
+    kept = error
+deep = {'a': {'b': [[mib()] for _ in range(30)]}}
+alone = mib(7)
+keeper = Keeper()
+keeper.run()
+"""
+    found = {owner: size for (_, owner), size in told(groups(harness, text)).items()}
+    assert found == {
+        "dict 'self.history' of Keeper": 20,
+        "dict 'pair' local to Keeper.run()": 4,
+        "list 'seen' in the closure of make_hook.hook()": 2,
+        "'waiting' local to values(), a suspended function": 5,
+        "'lost' local to fail(), kept by an exception's traceback": 6,
+        "list 'deep['a']['b']' global in script.py": 30,
+        "'alone' global in script.py": 7,
+    }
+
+
+def test_caches_are_told_by_their_shape_and_by_their_names(harness: Harness) -> None:
+    text = """
+class DynamicLayer:
+    def __init__(self): self.keys, self.values = mib(), mib()
+class DynamicCache:
+    def __init__(self): self.layers = [DynamicLayer() for _ in range(4)]
+class StaticCache:
+    def __init__(self): self.key_cache, self.value_cache = [mib() for _ in range(3)], [mib() for _ in range(3)]
+
+def decode():
+    pairs = [(torch.empty(1, 4, 16, 4096), torch.empty(1, 4, 16, 4096)) for _ in range(6)]
+    past_key_values = DynamicCache()
+    other = StaticCache()
+    batches = [(mib(), torch.zeros(1)) for _ in range(2)]
+    take()
+
+decode()
+"""
+    rows = groups(harness, text)
+    assert {(owner, size) for (category, owner), size in told(rows).items() if category == "kv"} == {
+        ("list 'pairs' local to decode()", 12),
+        ("'past_key_values.layers[*].keys' local to decode()", 4),
+        ("'past_key_values.layers[*].values' local to decode()", 4),
+        ("list 'other.key_cache' local to decode()", 3),
+        ("list 'other.value_cache' local to decode()", 3),
+    }
+    assert ("other", "list 'batches' local to decode()") in told(rows)
+
+
+def test_a_view_counts_for_the_whole_of_its_memory_once_and_blocks_count_whole(harness: Harness) -> None:
+    text = """
+def main():
+    whole = mib(4)
+    part = whole[:10]
+    address = whole.untyped_storage().data_ptr()
+    take({0: {address: 5 * MIB, 1 << 20: 3 * MIB}})
+main()
+"""
+    census = taken(harness, text)
+    (device,) = census["devices"]
+    assert (device["allocated_bytes"], device["held_bytes"], device["unheld_bytes"]) == (8 * MIB, 5 * MIB, 3 * MIB)
+    assert device["unheld_addresses"] == [1 << 20]
+    (group,) = census["groups"]
+    assert (group["owner"], group["bytes"], group["count"]) == ("'whole' local to main()", 5 * MIB, 1)
+
+
+def test_nothing_is_kept_alive_and_nothing_of_the_users_runs(harness: Harness) -> None:
+    text = """
+class Loud:
+    @property
+    def __class__(self): print('asked'); return int
+    def __getattr__(self, name): print('asked', name); raise AttributeError
+class Tensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *arguments, **named):
+        print('asked')
+        return super().__torch_function__(*arguments, **named)
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+def main():
+    loud, own = Loud(), mib().as_subclass(Tensor)
+    fake = FakeTensorMode().from_tensor(torch.empty(8))
+    meta = torch.empty(1 << 30, device='meta')
+    sparse = torch.eye(3).to_sparse()
+    leaf = torch.ones(512, 512, requires_grad=True)
+    def unpack_hook(packed):
+        print('unpacked')
+        return packed
+    with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.detach, unpack_hook):
+        hooked = (leaf * leaf).exp()
+    middle = (leaf * 2).exp()
+    held = mib()
+    dead = weakref.ref(held)
+    middle_dead = weakref.ref(middle)
+    take()
+    del held, middle
+    print(dead(), middle_dead())
+    del hooked, own
+    gc.collect()
+    take()
+main()
+"""
+    ended = harness.run(harness.script(PRELUDE + text))
+    assert ended.stderr == b""
+    first, alive, second = ended.stdout.decode().splitlines()
+    assert alive == "None None"
+    assert json.loads(first)["hooked"] >= 1
+    assert "'own' local to main()" in {row["owner"] for row in json.loads(first)["groups"]}
+    assert [row["owner"] for row in json.loads(second)["groups"] if row["bytes"] >= MIB] == ["'leaf' local to main()"]
+
+
+def test_a_variable_of_a_function_outside_the_walk_stays_what_it_was(harness: Harness) -> None:
+    """Up to Python 3.12 asking a frame for its variables makes a dictionary that would keep them."""
+    text = """
+def outer():
+    first = mib()
+    dead = weakref.ref(first)
+    snapshot = locals()
+    take()
+    return sorted(snapshot), dead
+names, dead = outer()
+print(names, dead())
+"""
+    ended = harness.run(harness.script(PRELUDE + text))
+    assert ended.stdout.splitlines()[-1] in (
+        b"['dead', 'first'] None",
+        b"['dead', 'first', 'snapshot'] None",
+    )
+
+
+def test_it_stops_when_its_time_is_over_and_says_so(harness: Harness) -> None:
+    text = """
+class Node: pass
+nodes = []
+for _ in range(300000):
+    node = Node(); node.other = nodes[-1:]; nodes.append(node)
+tensors = [mib() for _ in range(3)]
+take(allowed=0.05)
+"""
+    census = taken(harness, text)
+    assert not census["complete"]
+    assert "for want of time" in census["stopped"]
+    assert census["seconds"] < 1.0
+
+
+def test_what_was_frozen_is_found_by_the_walk(harness: Harness) -> None:
+    text = """
+def serve():
+    net = nn.Linear(512, 512, bias=False)
+    cache = [mib() for _ in range(5)]
+    gc.freeze()
+    take()
+serve()
+"""
+    assert told(groups(harness, text)) == {
+        ("parameters", "Linear 'net' local to serve()"): 1,
+        ("other", "list 'cache' local to serve()"): 5,
+    }
+
+
+def test_a_list_for_each_layer_is_one_holder(harness: Harness) -> None:
+    text = """
+seen = {}
+def keep(layer, output):
+    seen.setdefault(layer, [])
+    seen[layer].append(output)
+for step in range(10):
+    for layer in ('first', 'second', 'third'):
+        keep(layer, mib())
+take()
+"""
+    (row,) = groups(harness, text)
+    assert (row["owner"], row["bytes"] >> 20, row["length"]) == ("list 'seen[*]' global in script.py", 30, 10)
+    assert (PRELUDE + text).splitlines()[row["line"] - 1].strip() == "seen[layer].append(output)"
