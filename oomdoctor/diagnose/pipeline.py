@@ -19,6 +19,7 @@ from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import read_inputs
+from ..readers.log.launch import pasted_dashes
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
 
@@ -65,9 +66,17 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         series=all_series(evidence),
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts),
-        notes=tuple(f"A rule was left out: {problem}" for problem in playbook.problems),
+        notes=(*_notes_on_command(evidence.command), *(f"A rule was left out: {each}" for each in playbook.problems)),
         made_seconds=now_seconds,
     )
+
+
+def _notes_on_command(command: str | None) -> tuple[str, ...]:
+    """What was read as an option although no shell would."""
+    pasted = pasted_dashes(command or "")
+    if not pasted:
+        return ()
+    return (f"Pasted dashes were read as --, which a shell would not do: {' '.join(pasted)}",)
 
 
 def _environment(evidence: Evidence, facts: FactSet) -> Environment:

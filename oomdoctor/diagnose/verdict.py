@@ -40,12 +40,13 @@ def decide(
 
 
 def _failed(facts: FactSet) -> bool:
-    """Something ended badly, whatever it was."""
+    """Something ended badly, whatever it was, or nobody knows how it ended."""
     return (
         facts.value("activity.exception") is not None
         or facts.value("exit.killed") is True
         or facts.value("exit.signal") is not None
         or facts.value("exit.status") not in (None, 0)
+        or facts.value("exit.recorded") is False
     )
 
 
@@ -131,6 +132,8 @@ def _ending(facts: FactSet) -> str:
         return f"; the program was ended by signal {signal}"
     if status not in (None, 0):
         return f"; the program ended with status {status}"
+    if facts.value("exit.recorded") is False:
+        return "; how the command ended is not recorded"
     return ""
 
 

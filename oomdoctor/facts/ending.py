@@ -18,6 +18,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     """The run's exit record, then what launchers and supervisors report in the log."""
     for run in reversed(evidence.runs):
         source = Source(path=run.path, record="exit")
+        recorded = run.exit_status is not None or run.signal is not None
+        facts.put("exit.recorded", recorded, source)
         facts.put("exit.status", run.exit_status, source)
         facts.put("exit.signal", run.signal, source)
         if run.exit_status is not None:

@@ -266,6 +266,7 @@ _SPECS = (
     FactSpec("exit.worker_vanished", FLAG, INCIDENT, "a worker of a process pool ended without a word, as a killed one does"),
     FactSpec("exit.no_kill_counted", FLAG, INCIDENT, "neither the cgroup's nor the kernel's counter of kills rose during the run"),
     FactSpec("exit.recovered", FLAG, INCIDENT, "the program says that it went on after the failure"),
+    FactSpec("exit.recorded", FLAG, INCIDENT, "how the watched command ended is recorded"),
     FactSpec("exit.clean", FLAG, INCIDENT, "the command ended with status 0"),
     # look-alikes
     FactSpec("lookalike.kernel_resource", TEXT, INCIDENT, "on-chip resource of a GPU kernel that ran out"),

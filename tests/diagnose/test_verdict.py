@@ -40,6 +40,7 @@ def known(**values: Any) -> FactSet:
         ([], [], {}, READ, Verdict.NO_FAILURE),
         ([], [], {"exit__status": 1}, READ, Verdict.UNDETERMINED),
         ([], [], {"exit__status": 0}, READ, Verdict.NO_FAILURE),
+        ([], [], {"exit__recorded": False}, READ, Verdict.UNDETERMINED),
         ([], [DEVICE], {}, READ, Verdict.OUT_OF_MEMORY),
         ([FINDING], [DEVICE], {}, READ, Verdict.OUT_OF_MEMORY),
         ([replace(FINDING, family="not-oom")], [DEVICE], {}, READ, Verdict.NOT_OUT_OF_MEMORY),
