@@ -20,7 +20,6 @@ from ..model.run import RunRecord
 from ..model.snapshot import Snapshot
 from .bundle import is_bundle, read_run
 from .identify import HEAD_BYTES, InputKind, archive_name, gunzip_head, identify, is_gzip
-from .log.engine import read_log
 from .snapshot import read_snapshot
 
 MAX_FILES_IN_FOLDER = 2_000
@@ -219,6 +218,9 @@ class _Reading:
             self.record(shown, kind.value, "refused", "binary data that is neither a snapshot nor text")
 
     def _read_log(self, stream: IO[bytes], shown: str) -> None:
+        # Imported late: its patterns take a quarter of a second to compile, and a snapshot needs none of them.
+        from .log.engine import read_log
+
         progress = self.progress
         reading = read_log(
             cast(BinaryIO, stream), shown, progress=None if progress is None else lambda done: progress(shown, done)
