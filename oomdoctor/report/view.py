@@ -42,7 +42,7 @@ NO_CAUSE = {
     Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
 }
 
-_HEADLINE, _LINE, _SOURCE, _PROSE = 320, 400, 240, 4000
+_HEADLINE, _LINE, _SOURCE, _HOLDER, _PROSE = 320, 400, 240, 64, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9'\"(«“])|(?<=[。！？])\s*")
@@ -354,7 +354,7 @@ def _holders(holdings: tuple[HoldingView, ...], bar: BudgetView | None) -> tuple
     """The three largest of the place; where nothing is known of owners, the largest parts of the bar."""
     here = [each for each in holdings if bar is None or each.where == bar.where]
     if here:
-        return tuple(Figure(one_line(each.owner, 160), each.size) for each in here[:3])
+        return tuple(Figure(one_line(each.owner, _HOLDER), each.size) for each in here[:3])
     if bar is None:
         return ()
     parts = [each for each in bar.segments if each.category.key not in ("free", "unattributed")]
