@@ -42,7 +42,7 @@ NO_CAUSE = {
     Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
 }
 
-_HEADLINE, _LINE, _SOURCE, _HOLDER, _PROSE = 320, 400, 240, 64, 4000
+_HEADLINE, _LINE, _SOURCE, _HOLDER, _PROSE = 320, 400, 240, 46, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9'\"(«“])|(?<=[。！？])\s*")
