@@ -136,6 +136,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     explained = _killed_for_memory(evidence)
     for event in evidence.events:
         words = _FAILURES.get(event.kind) or _words_for(event, evidence)
+        if event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is True:
+            words = f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
         requested = event.size("requested_bytes")
         if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there

@@ -125,3 +125,12 @@ def test_a_limit_is_named_only_when_it_is_known_to_have_stopped_something():
     hit = derive_facts(Evidence(runs=(run(signal=9, limits=limits, counters=COUNTED),)))
     assert spared.value("host.bound_hit") is None
     assert hit.value("host.bound_hit") == "the cgroup's limit of 300.00 MiB"
+
+
+def test_who_says_that_memory_was_why_is_named():
+    stated = event(EventKind.PROCESS_KILLED, oom_stated=True, reported_by="kubernetes", exit_code=137)
+    bare = event(EventKind.PROCESS_KILLED, reported_by="shell", exit_code=137)
+    (told,) = find_incidents(Evidence(events=(stated,)))
+    (plain,) = find_incidents(Evidence(events=(bare,)))
+    assert (told.cause, told.is_memory) == ("killed for want of memory, says kubernetes", True)
+    assert (plain.cause, plain.is_memory) == ("process killed", False)
