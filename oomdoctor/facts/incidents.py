@@ -40,6 +40,8 @@ _FAILURES: dict[EventKind, str] = {
 _OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKind.SLOT_TABLE_FULL}
 _DRIVERS = {"cuda", "hip", "xpu", None}
 
+_STATES_A_KILL = (EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
+
 _ROUNDING = 0.01
 """Messages round to two decimals of a unit; two figures this close are one request."""
 
@@ -134,6 +136,7 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
     name_member = member_namer(evidence)
     explained = _killed_for_memory(evidence)
+    stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
         words = _FAILURES.get(event.kind) or _words_for(event, evidence)
         if event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is True:
@@ -147,6 +150,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue  # the probe's record says the same, exactly
         if event.kind is EventKind.EXCEPTION and vanished:
             continue
+        if _is_bare_kill(event) and any(_can_be_one_process(event, other) for other in stated):
+            continue  # the end of what another line explains
         if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
             continue  # so does its record of the exception
         where = _place(event)
@@ -155,6 +160,16 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
         yield Incident(
             event.time_seconds, where, words, str(event.source), requested, _speaks_of_memory(event, explained)
         )
+
+
+def _is_bare_kill(event: LogEvent) -> bool:
+    """`Killed`, exit code 137: an end without a reason."""
+    return event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is not True
+
+
+def _can_be_one_process(first: LogEvent, second: LogEvent) -> bool:
+    """Unless both name a process and it is not the same."""
+    return None in (pids := (first.size("pid"), second.size("pid"))) or pids[0] == pids[1]
 
 
 def _words_for(event: LogEvent, evidence: Evidence) -> str | None:

@@ -50,8 +50,9 @@ def test_an_end_by_a_signal_is_not_a_want_of_memory(ending):
 )
 def test_a_bare_kill_in_a_log_needs_another_word(more, is_memory):
     killed = event(EventKind.PROCESS_KILLED, exit_code=-9, reported_by="elastic")
-    found = {i.cause: i.is_memory for i in find_incidents(Evidence(events=(killed, *more)))}
-    assert found["process killed"] is is_memory
+    (incident,) = find_incidents(Evidence(events=(killed, *more)))
+    assert incident.is_memory is is_memory
+    assert (incident.cause == "process killed") is not is_memory
     stated = event(EventKind.PROCESS_KILLED, signal=9, reported_by="kubernetes", oom_stated=True)
     assert find_incidents(Evidence(events=(stated,)))[0].is_memory
 
@@ -134,3 +135,14 @@ def test_who_says_that_memory_was_why_is_named():
     (plain,) = find_incidents(Evidence(events=(bare,)))
     assert (told.cause, told.is_memory) == ("killed for want of memory, says kubernetes", True)
     assert (plain.cause, plain.is_memory) == ("process killed", False)
+
+
+def test_an_exit_that_another_line_explains_is_no_failure_of_its_own():
+    bare = event(EventKind.PROCESS_KILLED, reported_by="container", exit_code=137)
+    stated = event(EventKind.PROCESS_KILLED, oom_stated=True, reported_by="kubernetes")
+    (told,) = find_incidents(Evidence(events=(stated, bare)))
+    assert told.cause == "killed for want of memory, says kubernetes"
+    other = event(EventKind.PROCESS_KILLED, reported_by="shell", pid=8)
+    assert len(find_incidents(Evidence(events=(KERNEL, other)))) == 2
+    same = event(EventKind.PROCESS_KILLED, reported_by="shell", pid=7)
+    assert len(find_incidents(Evidence(events=(KERNEL, same)))) == 1
