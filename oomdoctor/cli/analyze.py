@@ -73,7 +73,7 @@ def analyze(
     else:
         _write(output, text)
     for note in diagnosis.notes:
-        click.echo(f"oomdoctor: {note}", err=True)
+        say(note)
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
         say(f"{record.path or repr(record.path)}: {record.why}")

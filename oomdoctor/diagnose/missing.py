@@ -16,10 +16,16 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
+        counted = facts.value("exit.no_kill_counted") is True
+        seen = (
+            "the counters show no kill for want of memory"
+            if counted
+            else "neither a kernel line nor a counter is in the input"
+        )
         gaps.append(
             Missing(
                 "why the process was killed",
-                "SIGKILL leaves no reason; neither a kernel line nor a counter is in the input",
+                f"SIGKILL leaves no reason; {seen}",
                 "sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events",
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -102,8 +103,6 @@ def _environment(evidence: Evidence, facts: FactSet) -> Environment:
 
 def _ended_how(status: int | None, signal_number: int | None) -> str | None:
     if signal_number is not None:
-        import signal
-
         try:
             return f"killed by {signal.Signals(signal_number).name}"
         except ValueError:

@@ -14,15 +14,8 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.run import HostSample, RunRecord
 from .focus import focus
+from .registry import OWNED_CATEGORIES
 from .until import points_until_failure, process_limit, samples_until_failure
-
-_CATEGORIES = (
-    ("owner.weights_bytes", "weights and buffers"),
-    ("owner.gradients_bytes", "gradients"),
-    ("owner.optimizer_bytes", "optimizer state"),
-    ("owner.kv_bytes", "keys and values"),
-    ("owner.activations_bytes", "activations"),
-)
 
 _ROUNDING = 0.005
 """Figures printed with two decimals may together pass the total by this share of it; a part is then trimmed by less
@@ -94,7 +87,7 @@ def _failed_parts(value: "_Values", reserve: int | None) -> list[_Wanted]:
         ("the driver's reserve", reserve, "computed"),
         ("free", value("oom.free_bytes"), value.how("oom.free_bytes")),
     ]
-    categories = [(label, value(name), "measured by the probe") for name, label in _CATEGORIES]
+    categories = [(label, value(name), value.how_owned(name)) for name, label in OWNED_CATEGORIES]
     known = sum(size or 0 for _, size, _ in categories)
     if live is not None and 0 < known <= live:
         wanted += [*categories, ("other live tensors", live - known, "computed")]
@@ -128,7 +121,7 @@ def _reserved(member: str, facts: FactSet) -> Budget | None:
     reserved, allocated = value("allocator.reserved_bytes"), value("allocator.allocated_bytes")
     if value.flag("oom.failed") or reserved is None or reserved <= 0 or allocated is None:
         return None
-    categories = [(label, value(name), "measured by the snapshot") for name, label in _CATEGORIES]
+    categories = [(label, value(name), value.how_owned(name)) for name, label in OWNED_CATEGORIES]
     pending = value("allocator.pending_free_bytes") or 0
     known = sum(size or 0 for _, size, _ in categories)
     wanted: list[_Wanted] = [*categories] if known <= allocated + pending else []
@@ -238,6 +231,12 @@ class _Values:
         """`computed` where the fact was derived from others."""
         fact = self._facts.find(name, self._member)
         return "computed" if fact is not None and fact.source.derived_from else otherwise
+
+    def how_owned(self, name: str) -> str:
+        """Whether the probe counted objects, or the stacks of a snapshot suggest what its blocks are for."""
+        fact = self._facts.find(name, self._member)
+        counted = fact is not None and fact.source.record == "census"
+        return "counted by the probe" if counted else "by the stacks of the snapshot"
 
     def flag(self, name: str) -> bool:
         """True where the flag is known and set."""

@@ -10,6 +10,7 @@ from ..model.facts import FactSet
 from ..model.source import Source
 from .deriver import computed
 from .incidents import is_vanished_worker
+from .until import was_killed
 
 _KILLED_STATUS = 128 + signal.SIGKILL
 
@@ -24,7 +25,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("exit.signal", run.signal, source)
         if run.exit_status is not None:
             facts.put("exit.clean", run.exit_status == 0, source)
-        if run.signal == signal.SIGKILL or run.exit_status == _KILLED_STATUS:
+        if was_killed(run):
             facts.put("exit.killed", True, source)
     for event in evidence.of_kind(EventKind.PROCESS_KILLED):
         if _is_kill(event):

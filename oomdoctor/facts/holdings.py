@@ -12,15 +12,8 @@ from .deriver import device_member
 from .devices import readings_by_device
 from .focus import focus
 from .host_run import describe_holder
+from .registry import OWNED_CATEGORIES
 from .snapshot_views import snapshot_holdings
-
-_CATEGORIES = (
-    ("owner.weights_bytes", "weights and buffers"),
-    ("owner.gradients_bytes", "gradients"),
-    ("owner.optimizer_bytes", "optimizer state"),
-    ("owner.kv_bytes", "keys and values"),
-    ("owner.activations_bytes", "activations"),
-)
 
 
 def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
@@ -39,7 +32,7 @@ def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
 
 def _owners(facts: FactSet) -> Iterator[Holding]:
     for member in facts.members(Scope.DEVICE):
-        for name, label in _CATEGORIES:
+        for name, label in OWNED_CATEGORIES:
             fact = facts.find(name, member)
             if fact is not None and isinstance(fact.value, int) and fact.value > 0:
                 yield Holding(member, label, fact.value, 1, str(fact.source))

@@ -47,14 +47,9 @@ def _put_limits(run: RunRecord, facts: FactSet) -> None:
 
 
 def _put_counters(run: RunRecord, facts: FactSet) -> None:
-    counters, source = run.counters, Source(path=run.path, record="counters")
-    pairs = (
-        ("host.cgroup_oom_kills", counters.cgroup_oom_kill_before, counters.cgroup_oom_kill_after),
-        ("host.system_oom_kills", counters.system_oom_kill_before, counters.system_oom_kill_after),
-    )
-    for name, before, after in pairs:
-        if before is not None and after is not None:
-            facts.put(name, max(0, after - before), source)
+    source = Source(path=run.path, record="counters")
+    facts.put("host.cgroup_oom_kills", run.counters.cgroup_kills, source)
+    facts.put("host.system_oom_kills", run.counters.system_kills, source)
 
 
 def _put_samples(run: RunRecord, facts: FactSet) -> None:

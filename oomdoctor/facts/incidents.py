@@ -87,30 +87,31 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     What several inputs say of one failure counts once. Times decide where every incident has one; otherwise the order
     of the input does, a run's own records being last.
     """
-    mine = _latest_first([list(_told_by(focus(evidence)))])
-    rest = _latest_first([list(_told_by(piece)) for piece in others(evidence)])
-    seen: dict[tuple[object, ...], Incident] = {}
-    for incident in (*mine, *rest):
+    mine = _latest_first([_told_by(focus(evidence))])
+    rest = _latest_first([_told_by(piece) for piece in others(evidence)])
+    return _told_once([*mine, *rest])
+
+
+def _told_once(incidents: list[Incident]) -> tuple[Incident, ...]:
+    """Of those that say the same of the same second the first."""
+    told: dict[tuple[object, ...], Incident] = {}
+    for incident in incidents:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
-        seen.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
-    return tuple(seen.values())
+        told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
+    return tuple(told.values())
 
 
-def _latest_first(pieces: list[list[Incident]]) -> list[Incident]:
+def _latest_first(pieces: list[tuple[Incident, ...]]) -> list[Incident]:
     found = [incident for piece in pieces for incident in reversed(piece)]
     if all(incident.when_seconds is not None for incident in found):
         found.sort(key=lambda incident: -(incident.when_seconds or 0.0))
     return found
 
 
-def _told_by(evidence: Evidence) -> Iterator[Incident]:
+def _told_by(evidence: Evidence) -> tuple[Incident, ...]:
     """In the order of the input; of equal ones the first is told."""
-    told: dict[tuple[object, ...], Incident] = {}
     of_runs = (found for run in evidence.runs for found in _of_run(run, evidence))
-    for incident in [*_of_snapshots(evidence), *_of_events(evidence), *of_runs]:
-        second = None if incident.when_seconds is None else round(incident.when_seconds)
-        told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
-    yield from told.values()
+    return _told_once([*_of_snapshots(evidence), *_of_events(evidence), *of_runs])
 
 
 def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
@@ -138,9 +139,7 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     explained = _killed_for_memory(evidence)
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
-        words = _FAILURES.get(event.kind) or _words_for(event, evidence)
-        if event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is True:
-            words = f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
+        words = _words_for(event, evidence)
         requested = event.size("requested_bytes")
         if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there
@@ -173,7 +172,11 @@ def _can_be_one_process(first: LogEvent, second: LogEvent) -> bool:
 
 
 def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
-    """For kinds of events of which only some are failures."""
+    """What failed, in plain words; None for what is no failure, or none of its own."""
+    if event.kind is EventKind.PROCESS_KILLED and not _is_bare_kill(event):
+        return f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
+    if event.kind in _FAILURES:
+        return _FAILURES[event.kind]
     if event.kind is EventKind.EXCEPTION:
         vanished = is_vanished_worker(event.word("exception_type"), event.word("message"))
         return "a worker process of a pool vanished" if vanished else None
@@ -201,7 +204,7 @@ def _speaks_of_memory(event: LogEvent, explained: bool) -> bool:
 def _killed_for_memory(evidence: Evidence) -> bool:
     """Something beside a kill itself says that it was for want of memory."""
     stated = evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
-    counted = any(_kills_counted(run) or _system_kills_counted(run) for run in evidence.runs)
+    counted = any(run.counters.cgroup_kills or run.counters.system_kills for run in evidence.runs)
     return bool(stated) or counted
 
 
@@ -237,24 +240,13 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
             yield Incident(exception.time_seconds, "host", cause, str(exception.source), is_memory=explained)
     ended, here = run.ended_seconds, f"{run.path} (exit record)"
     word = kernels_word(evidence)
-    if was_killed(run) and (word or _kills_counted(run)):
+    if was_killed(run) and (word or run.counters.cgroup_kills):
         source = str(word.source) if word else f"{run.path} (counters before and after)"
         yield Incident(ended, "host", "killed by the kernel for want of memory", source)
-    elif was_killed(run) and _system_kills_counted(run):
+    elif was_killed(run) and run.counters.system_kills:
         cause = "killed, while the kernel killed on this machine for want of memory"
         yield Incident(ended, "host", cause, f"{run.path} (counters before and after)")
     elif run.signal is not None:
         yield Incident(ended, "the command", f"ended by signal {run.signal}", here, is_memory=False)
     elif was_killed(run):
         yield Incident(ended, "the command", f"ended with status {run.exit_status}", here, is_memory=False)
-
-
-def _kills_counted(run: RunRecord) -> bool:
-    """The cgroup's own counter of kills rose during the run."""
-    before, after = run.counters.cgroup_oom_kill_before, run.counters.cgroup_oom_kill_after
-    return before is not None and after is not None and after > before
-
-
-def _system_kills_counted(run: RunRecord) -> bool:
-    before, after = run.counters.system_oom_kill_before, run.counters.system_oom_kill_after
-    return before is not None and after is not None and after > before

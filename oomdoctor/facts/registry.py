@@ -286,6 +286,15 @@ _SPECS = (
     FactSpec("command.offload", FLAG, INCIDENT, "the command or log asks for offload to host memory"),
 )  # fmt: skip
 
+OWNED_CATEGORIES = (
+    ("owner.weights_bytes", "weights and buffers"),
+    ("owner.gradients_bytes", "gradients"),
+    ("owner.optimizer_bytes", "optimizer state"),
+    ("owner.kv_bytes", "keys and values"),
+    ("owner.activations_bytes", "activations"),
+)
+"""The facts that share out a device's live bytes, and what a budget or a table calls each."""
+
 REGISTRY: dict[str, FactSpec] = {spec.name: spec for spec in _SPECS}
 
 if len(REGISTRY) != len(_SPECS):

@@ -60,6 +60,26 @@ class OomCounters:
     """cgroup v1 memory.failcnt / v2 memory.events max."""
     cgroup_failcnt_after: int | None = None
 
+    @property
+    def cgroup_ooms(self) -> int | None:
+        """Out-of-memory events of the cgroup during the run."""
+        return _risen(self.cgroup_oom_before, self.cgroup_oom_after)
+
+    @property
+    def cgroup_kills(self) -> int | None:
+        """Processes that the cgroup's limit killed during the run."""
+        return _risen(self.cgroup_oom_kill_before, self.cgroup_oom_kill_after)
+
+    @property
+    def system_kills(self) -> int | None:
+        """Processes that the kernel killed for want of memory during the run, on the whole machine."""
+        return _risen(self.system_oom_kill_before, self.system_oom_kill_after)
+
+
+def _risen(before: int | None, after: int | None) -> int | None:
+    """By how much a counter rose; one that fell belongs to another cgroup, and rose by nothing."""
+    return None if before is None or after is None else max(0, after - before)
+
 
 @dataclass(frozen=True)
 class StackFrame:

@@ -29,12 +29,7 @@ _PHRASES = (
 
 def out_of_memory_seen(bundle: Path, counters: OomCounters, status: int | None, number: int | None) -> bool | None:
     """True: something says so. None: it was killed with no word of why. False: nothing says so. Never raises."""
-    kills = (
-        (counters.cgroup_oom_kill_before, counters.cgroup_oom_kill_after),
-        (counters.system_oom_kill_before, counters.system_oom_kill_after),
-        (counters.cgroup_oom_before, counters.cgroup_oom_after),
-    )
-    if any(before is not None and after is not None and after > before for before, after in kills):
+    if counters.cgroup_kills or counters.system_kills or counters.cgroup_ooms:
         return True
     if any(_PROBE_SIGN.search(_content(file)) for file in (bundle / "probe").glob("*.records")):
         return True

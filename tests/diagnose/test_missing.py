@@ -1,0 +1,31 @@
+"""GIVEN a kill WHEN nothing says why THEN what is asked for is what was not there, and no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomdoctor.diagnose.missing import missing_evidence
+from oomdoctor.facts import derive_facts
+from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.run import OomCounters, RunRecord
+
+STILL = OomCounters(
+    cgroup_oom_kill_before=3, cgroup_oom_kill_after=3, system_oom_kill_before=9, system_oom_kill_after=9
+)
+
+
+@pytest.mark.parametrize(
+    ("counters", "words"),
+    [(OomCounters(), "neither a kernel line nor a counter"), (STILL, "the counters show no kill for want of memory")],
+)
+def test_counters_that_were_read_are_not_called_missing(counters: OomCounters, words: str) -> None:
+    run = RunRecord("incident", ("sleep", "9"), None, 0.0, 9.0, None, 9, counters=counters)
+    evidence = Evidence(runs=(run,))
+    (gap,) = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "killed" in gap.what]
+    assert words in gap.why
+
+
+def test_a_counter_that_fell_belongs_to_another_cgroup() -> None:
+    assert OomCounters(cgroup_oom_kill_before=5, cgroup_oom_kill_after=0).cgroup_kills == 0
+    assert OomCounters(cgroup_oom_kill_after=1).cgroup_kills is None
+    assert STILL.system_kills == 0
