@@ -61,8 +61,8 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.option(
     "--stacks",
     type=click.Choice(["always", "adaptive", "never"]),
-    help="When a Python stack is recorded with each allocation of device memory. adaptive: while a device is more than "
-    "70 % full.",
+    help="When a Python stack is recorded with each allocation of device memory. adaptive, which is the default: while "
+    "a device is more than 70 % full or will soon be full (before torch 2.6: always).",
 )
 @click.option(
     "--history",

@@ -44,7 +44,7 @@ class RunOptions:
     interval_seconds: float = 0.5
     probe: bool = True
     stacks: str | None = None
-    """`always`, `adaptive` or `never`: when the probe records stacks of allocations; None: as it sees fit."""
+    """`always`, `adaptive` or `never`: when the probe records stacks of allocations; None: the probe's default."""
     history: str | None = None
     """How many allocator events the probe keeps, or `off`; None: as it sees fit."""
     keep_output_bytes: int = 5 << 20

@@ -66,12 +66,12 @@ def is_initialized(): return _initialized
 def device_count(): return 2
 class _Properties: total_memory = 1 << 30
 def get_device_properties(device): return _Properties
-def memory_stats(device):
+def memory_stats_as_nested_dict(device):
     from .. import _C
     if not _initialized: return {}
     used = (1 << 30) - _C.free if device == 0 else 0
-    return {'allocated_bytes.all.current': used, 'reserved_bytes.all.current': used,
-            'reserved_bytes.all.peak': used, 'num_ooms': 0}
+    return {'allocated_bytes': {'all': {'current': used}}, 'reserved_bytes': {'all': {'current': used, 'peak': used}},
+            'num_ooms': 0}
 def _lazy_call(callable, **kwargs):
     if _initialized: callable()
     else: _queued_calls.append((callable, []))

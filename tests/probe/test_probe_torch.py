@@ -53,7 +53,9 @@ def test_history_is_turned_on_in_the_spelling_of_the_version(harness: Harness, v
     expected = {
         "1.13": {"enabled": True},
         "2.0": {"enabled": True, "max_entries": 100000, "context": True},
-    }.get(version, {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000})
+        "2.1": {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000},
+        "2.14": {"enabled": "all", "context": None, "stacks": "python", "max_entries": 100000},
+    }[version]
     assert eval(harness.run("-c", SHOW_CALLS).stdout) == [expected]
 
 
@@ -92,7 +94,6 @@ print([(call['context'], call['max_entries']) for call in torch.cuda.memory.call
 def test_stacks_follow_how_full_a_device_is(harness: Harness, version: str, expected: list[object]) -> None:
     """Up to 2.5 torch may forget its history when stacks are switched: there they are on from the start."""
     write_stub(harness.folder, version)
-    harness.variables = {"OOMDOCTOR_STACKS": "adaptive"}
     assert eval(harness.run(harness.script(ADAPTIVE)).stdout) == expected
     assert harness.records("probe-error") == []
 

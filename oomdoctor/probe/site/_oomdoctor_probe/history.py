@@ -1,24 +1,26 @@
 """Turns on torch's own allocation history, so that a snapshot says where each block was allocated.
 
 OOMDOCTOR_HISTORY  `off`, or the number of events to keep (100,000 if not set): a ring, the oldest are overwritten.
-OOMDOCTOR_STACKS   `always`: a Python stack with each allocation (if not set); `never`: events and sizes only;
-                   `adaptive`: stacks while a device is more than 70 % full. Before 2.6 torch may forget its history
+OOMDOCTOR_STACKS   `adaptive`: a Python stack with each allocation while device memory is tight (if not set);
+                   `always`: from the start; `never`: events and sizes only. Before 2.6 torch may forget its history
                    when that is switched, so there `adaptive` means `always`.
 """
 
 from __future__ import annotations
 
 import os
+from time import monotonic
 
 from . import records
 from .guard import guarded
+from .tightness import Tightness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 _DEFAULT_ENTRIES = 100000
-_FULL, _EMPTIER = 0.7, 0.6
 _SWITCHES_SAFELY = (2, 6)
 
 
@@ -28,13 +30,13 @@ class _State:
     entries = 0
     stacks = False
     adaptive = False
-    totals: dict[int, int] = {}
+    tightness: Tightness | None = None
 
 
 @guarded("turning allocation history on")
 def turn_on(torch: Any) -> None:
     """Ask torch to record, in the spelling that this version of it knows."""
-    wanted = os.environ.get("OOMDOCTOR_STACKS", "always")
+    wanted = os.environ.get("OOMDOCTOR_STACKS") or "adaptive"
     _State.entries = _entries()
     _State.adaptive = bool(_State.entries) and wanted == "adaptive" and _version(torch) >= _SWITCHES_SAFELY
     if _State.entries:
@@ -77,21 +79,21 @@ def is_adaptive() -> bool:
 
 
 @guarded("switching stacks")
-def follow(torch: Any, states: list[dict[str, int | None]]) -> None:
-    """Switch stacks on when a device gets full, and off again when all are emptier."""
-    shares = [_share(torch, state) for state in states]
-    fullest = max(shares, default=0.0)
-    if fullest >= _FULL and not _State.stacks:
-        _record(torch, True)
-    elif fullest < _EMPTIER and _State.stacks:
-        _record(torch, False)
+def follow(torch: Any, reserved: Mapping[int, int]) -> None:
+    """Switch stacks on when memory gets tight, and off again when it no longer is. Takes device → reserved bytes."""
+    if _State.tightness is None:
+        _State.tightness = Tightness()
+    limits = {device: _limit(torch, device) for device in reserved}
+    tight = _State.tightness.look(monotonic(), reserved, limits)
+    if tight is not _State.stacks:
+        _record(torch, tight)
 
 
-def _share(torch: Any, state: dict[str, int | None]) -> float:
-    device = state["device"] or 0
-    if device not in _State.totals:
-        _State.totals[device] = int(torch.cuda.get_device_properties(device).total_memory)
-    return (state["reserved_bytes"] or 0) / max(1, _State.totals[device])
+def _limit(torch: Any, device: int) -> int:
+    """What torch may reserve on a device: all of it, or the fraction that the program has set."""
+    total = int(torch.cuda.get_device_properties(device).total_memory)
+    fraction = getattr(torch._C, "_cuda_getMemoryFraction", None)
+    return int(total * fraction(device)) if fraction is not None else total
 
 
 def _version(torch: Any) -> tuple[int, ...]:
