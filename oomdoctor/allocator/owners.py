@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ..model.snapshot import IntColumn, Snapshot
+from ..model.snapshot import ACTIONS, IntColumn, Snapshot
 from .replay import BEFORE_RING, Replay
 from .stacks import FORWARD, Category, StackReading, read_stack
 
+_ALLOC = ACTIONS.index("alloc")
 _FROM_NAMES = "recorded stack; what it is for is guessed from names in it"
 _FROM_AUTOGRAD = "allocated while stacks were recorded, yet without one: the autograd thread has no Python frames"
 _WITHOUT_STACK = "the allocator's snapshot; no stack was recorded"
@@ -34,9 +35,9 @@ class Owner:
 class Ownership:
     """The stacks of one device's allocations, read once.
 
-    Each lifetime has a `kind`: its stack, or one of three more for lifetimes without a stack: allocated during the
-    recording (`kind == len(stacks)`: the autograd thread, where others have stacks), before it and still live (`+ 1`),
-    or before it and freed since (`+ 2`: blocks keep their stacks, but theirs is gone with the block).
+    Each lifetime has a `kind`: its stack, or one of three more for lifetimes without a stack: allocated while stacks
+    were recorded (`kind == len(stacks)`: by the autograd thread), before that and still live (`+ 1`), or before the
+    recording and freed since (`+ 2`: blocks keep their stacks, but theirs is gone with the block).
     """
 
     snapshot: Snapshot
@@ -45,10 +46,10 @@ class Ownership:
     @cached_property
     def readings(self) -> tuple[StackReading, ...]:
         """What each kind says."""
-        has_stacks = bool((self.replay.events.stack >= 0).any())
+        has_stacks = self.first_with_stack < len(self.replay.events)
         unrecorded = StackReading("no stack was recorded", Category.UNKNOWN, False, False, ())
         autograd = StackReading("backward pass (autograd thread)", Category.GRADIENT, False, False, ())
-        before = StackReading("allocated before recording began (no stack)", Category.UNKNOWN, False, False, ())
+        before = StackReading("allocated before stacks were recorded", Category.UNKNOWN, False, False, ())
         return (
             *map(read_stack, self.snapshot.stacks),
             autograd if has_stacks else unrecorded,
@@ -57,11 +58,25 @@ class Ownership:
         )
 
     @cached_property
+    def first_with_stack(self) -> int:
+        """The first allocation with a stack, where they were switched on during the recording; the number of events
+        where none has one."""
+        events = self.replay.events
+        return int(next(iter(np.flatnonzero((events.action == _ALLOC) & (events.stack >= 0))), len(events)))
+
+    @property
+    def has_all_stacks(self) -> bool:
+        """Whether stacks were recorded from the first allocation on."""
+        first = next(iter(np.flatnonzero(self.replay.events.action == _ALLOC)), None)
+        return first is not None and first == self.first_with_stack
+
+    @cached_property
     def kind(self) -> IntColumn:
         """The kind of each lifetime."""
         lifetimes, stacks = self.replay.lifetimes, len(self.snapshot.stacks)
-        before = np.where(lifetimes.block >= 0, stacks + 1, stacks + 2)
-        without = np.where(lifetimes.start == BEFORE_RING, before, stacks)
+        forgotten = (lifetimes.start == BEFORE_RING) & (lifetimes.block < 0)
+        before = np.where(forgotten, stacks + 2, stacks + 1)
+        without = np.where(lifetimes.start < self.first_with_stack, before, stacks)
         return np.where(lifetimes.stack >= 0, lifetimes.stack, without)
 
     def live_by_kind(self, event: int) -> tuple[IntColumn, IntColumn]:

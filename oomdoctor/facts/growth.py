@@ -31,7 +31,7 @@ def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts
     source = Source(path=ownership.snapshot.path, record=f"{until + 1} events of device {allocator.device}")
     steps = find_steps(ownership, until)
     if steps is None:
-        if allocator.starts_empty and bool((allocator.events.stack >= 0).any()):
+        if allocator.starts_empty and ownership.has_all_stacks:
             facts.put("growth.steady", False, source, member)
         return None
     found = growth(ownership, steps)

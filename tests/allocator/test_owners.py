@@ -108,8 +108,23 @@ def test_without_a_stack_before_the_ring_nothing_is_guessed(tmp_path: Path) -> N
     device.malloc(3 * MIB, programs.at(1))
     (last, first) = sorted(_ownership(device, tmp_path, ring=1).owners(0), key=lambda owner: owner.bytes)
     assert (last.category, first.category) == (Category.OTHER, Category.UNKNOWN)
-    assert first.name == "allocated before recording began (no stack)"
+    assert first.name == "allocated before stacks were recorded"
     device = Device()
     device.malloc(5 * MIB, [])
     (only,) = _ownership(device, tmp_path).owners(1)
     assert (only.name, only.category) == ("no stack was recorded", Category.UNKNOWN)
+
+
+def test_stacks_that_are_switched_on_late_say_nothing_of_what_came_before(tmp_path: Path) -> None:
+    """Without a stack before the first one: unknown; after it: the autograd thread, which has no Python frames."""
+    device = Device()
+    device.malloc(5 * MIB, [])
+    device.malloc(3 * MIB, programs.at(1))
+    device.malloc(2 * MIB, [])
+    ownership = _ownership(device, tmp_path)
+    assert not ownership.has_all_stacks
+    assert ownership.by_category(len(device.events) - 1) == {
+        Category.UNKNOWN: 5 * MIB,
+        Category.OTHER: 3 * MIB,
+        Category.GRADIENT: 2 * MIB,
+    }

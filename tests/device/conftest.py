@@ -1,4 +1,4 @@
-"""Tests on the emulated CUDA device run when they are asked for, and where its environment was made."""
+"""Tests on the emulated CUDA device run where its environment was made."""
 
 from __future__ import annotations
 
@@ -17,16 +17,11 @@ from emulation.cards import Cards
 from emulation.machine import Machine
 from emulation.wheel import environment, why_not
 
-ASKED = "OOMDOCTOR_DEVICE_TESTS"
 
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    asked = os.environ.get(ASKED) or "device" in config.getoption("markexpr").split()
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = why_not()
     if reason:
         reason = f"the CUDA device cannot be emulated here: {reason}"
-    elif not asked:
-        reason = "tests on the emulated CUDA device run with `make test-device`"
     elif not environment().is_made:
         reason = "the emulated CUDA device's environment is not made yet: `make test-device` makes it and runs these"
     for item in items:

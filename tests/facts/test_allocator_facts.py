@@ -113,6 +113,14 @@ def test_one_pass_that_does_not_fit_has_large_activations_and_no_growth(tmp_path
     assert _of(facts, "growth.steady", "allocator.history_complete") == (None, False), "the ring may hide earlier steps"
 
 
+def test_a_history_whose_stacks_were_switched_on_late_is_not_called_level(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(30 * MIB, [])
+    device.malloc(3 * MIB, programs.at(1))
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "growth.steady", "allocator.history_complete") == (None, True)
+
+
 def test_a_state_taken_after_the_failure_is_not_taken_for_its_own(tmp_path: Path) -> None:
     device = programs.cut_to_pieces()
     live, reserved = device.live[-1], device.reserved[-1]
