@@ -1,25 +1,30 @@
 # Everything happens in .venv; nothing else on the machine is touched.
 PYTHON ?= python3
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --maxprocesses 8
 # `make test TORCH=` leaves torch out (a large download on some platforms); tests that need it are then skipped.
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-device lint reports bench clean
+.PHONY: demo test device test-device lint reports bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
 	@$(BIN)/oomdoctor run --name demo -- $(BIN)/python examples/keep_every_batch.py; status=$$?; \
 	  if [ $$status -eq 0 ]; then echo "The script was expected to run out of memory, and did not."; exit 1; fi
 
+# With the tests on the emulated CUDA device (tests/device/README.md) where its environment has been made.
 test: .venv/installed-test
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS); status=$$?; \
+	  why=$$($(BIN)/python tests/device/emulate.py --check 2>&1) || \
+	  printf '%s\n' "Skipped: the tests on the emulated CUDA device ($$why)." "To run them: make test-device"; exit $$status
 
-# On the emulated CUDA device (tests/device/README.md), whose environment (1.3 GB, outside the repository) it makes.
-test-device: .venv/installed-test
+# The environment of the emulated CUDA device: 1.3 GB, outside the repository.
+device: .venv/installed-test
 	@$(BIN)/python tests/device/emulate.py -- true
-	OOMDOCTOR_DEVICE_TESTS=1 $(BIN)/python -m pytest tests/device -n auto --maxprocesses 8 $(PYTEST_ARGS)
+
+test-device: device
+	$(BIN)/python -m pytest tests/device $(PYTEST_ARGS)
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .
