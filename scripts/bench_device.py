@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "device"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "device"))
 
 from emulation.cards import Cards
 from emulation.machine import Machine
 from emulation.wheel import DEFAULT_TORCH
 
+ROOT = Path(__file__).resolve().parent.parent
 LOOP = str(ROOT / "scripts" / "training_loop.py")
 SITE = ROOT / "oomdoctor" / "probe" / "site"
 OOMDOCTOR = (sys.executable, "-m", "oomdoctor", "run")

@@ -12,6 +12,7 @@ import os
 import statistics
 import sys
 import time
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ def train(steps: int) -> float:
         model(batch).square().mean().backward()
         adam.step()
     groups.append(time.perf_counter())
-    return statistics.median(after - before for before, after in zip(groups, groups[1:], strict=False)) / 10
+    return statistics.median(after - before for before, after in pairwise(groups)) / 10
 
 
 def run_out(objects: int) -> float:

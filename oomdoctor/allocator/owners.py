@@ -60,7 +60,8 @@ class Ownership:
     @cached_property
     def first_with_stack(self) -> int:
         """The first allocation with a stack, where they were switched on during the recording; the number of events
-        where none has one."""
+        where none has one.
+        """
         events = self.replay.events
         return int(next(iter(np.flatnonzero((events.action == _ALLOC) & (events.stack >= 0))), len(events)))
 
