@@ -1,0 +1,88 @@
+"""GIVEN the blocks that one holder keeps WHEN the history says when each came THEN bit by bit is told from at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from snapshots.make import MIB, Device, snapshot, write
+
+from oomdoctor.allocator.accrual import Accrual, accrual
+from oomdoctor.allocator.replay import replay
+from oomdoctor.readers.snapshot import read_snapshot
+
+
+def _found(folder: Path, device: Device, held: list[int], ring: int | None = None) -> Accrual | None:
+    found = read_snapshot(write(folder / "s.pickle", snapshot(device, ring=ring)))
+    allocator = replay(found, 0)
+    return accrual(allocator, found.blocks.address, held, len(allocator.events) - 1)
+
+
+def _step(device: Device) -> None:
+    for address in [device.malloc(size * MIB, []) for size in (8, 2, 4)]:
+        device.free(address)
+
+
+def kept_by_step(device: Device, held: list[int]) -> None:
+    for _ in range(20):
+        _step(device)
+        held.append(device.malloc(MIB, []))
+
+
+def kept_now_and_then(device: Device, held: list[int]) -> None:
+    """Every fourth step."""
+    for number in range(80):
+        _step(device)
+        if number % 4 == 0:
+            held.append(device.malloc(MIB, []))
+
+
+def kept_before_the_loop(device: Device, held: list[int]) -> None:
+    held += [device.malloc(MIB, []) for _ in range(20)]
+    for _ in range(20):
+        _step(device)
+
+
+def kept_early_then_level(device: Device, held: list[int]) -> None:
+    for number in range(80):
+        _step(device)
+        if number < 20:
+            held.append(device.malloc(MIB, []))
+
+
+def few(device: Device, held: list[int]) -> None:
+    for _ in range(5):
+        _step(device)
+        held.append(device.malloc(MIB, []))
+
+
+@pytest.mark.parametrize(
+    ("program", "steady"),
+    [(kept_by_step, True), (kept_now_and_then, True), (kept_before_the_loop, False), (kept_early_then_level, False)],
+)
+def test_steady(tmp_path: Path, program: Callable[[Device, list[int]], None], steady: bool) -> None:
+    device, held = Device(), list[int]()
+    program(device, held)
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert (found.steady, found.share_in_recording) == (steady, 1.0)
+    assert found.seconds is not None
+    assert found.seconds > 0
+
+
+def test_a_ring_that_has_forgotten_the_first_judges_the_rest(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    kept_by_step(device, held)
+    found = _found(tmp_path, device, held, ring=len(device.events) // 2)
+    assert found is not None
+    assert found.steady
+    assert found.share_in_recording == pytest.approx(0.5, abs=0.1)
+
+
+def test_too_few_to_say(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    few(device, held)
+    assert _found(tmp_path, device, held) is None
+    assert _found(tmp_path, device, []) is None
+    assert _found(tmp_path, device, [1, 2, 3]) is None
