@@ -36,8 +36,10 @@ lint: .venv/installed-lint
 reports: .venv/installed
 	$(BIN)/python scripts/make_reports.py
 
-bench: .venv/installed
+# On an idle machine. The second part needs the environment that `make device` makes.
+bench: .venv/installed device
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_device.py
 
 clean:
 	rm -rf .venv build dist *.egg-info

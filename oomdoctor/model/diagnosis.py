@@ -198,14 +198,26 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
+class HoldingPart:
+    """A named part of what one owner holds: a module's submodule."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Holding:
-    """Who held memory: one row of the 'who held what' table."""
+    """Who held memory: an owner in the tree of 'who held what', which is place, category, owner, part."""
 
     where: str
     owner: str
     bytes: int
     count: int
     how_known: str
+    category: str = ""
+    """The part of the place's budget that it belongs to; empty where that is not known."""
+    parts: tuple[HoldingPart, ...] = ()
+    """The largest, not necessarily all."""
 
 
 @dataclass(frozen=True)

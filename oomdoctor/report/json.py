@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from .. import __version__
-from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Remedy, Setting
+from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Holding, Remedy, Setting
 
 SCHEMA = "oomdoctor.report/1"
 
@@ -33,6 +33,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "summary": diagnosis.summary,
         "diagnoses": [_finding(finding) for finding in diagnosis.findings],
         "budget": [_budget(budget) for budget in diagnosis.budgets],
+        "owners": [_owner(holding) for holding in diagnosis.holdings],
         "incidents": [
             {"when": each.when_seconds, "where": each.where, "cause": each.cause, "source": each.source}
             for each in diagnosis.incidents
@@ -107,6 +108,18 @@ def _budget(budget: Budget) -> dict[str, Any]:
         "total_bytes": budget.total_bytes,
         "parts": [{"name": part.name, "bytes": part.bytes, "how_known": part.how_known} for part in budget.parts],
         "unattributed_bytes": budget.unattributed_bytes,
+    }
+
+
+def _owner(holding: Holding) -> dict[str, Any]:
+    return {
+        "where": holding.where,
+        "category": holding.category or None,
+        "owner": holding.owner,
+        "bytes": holding.bytes,
+        "count": holding.count,
+        "how_known": holding.how_known,
+        "parts": [{"name": part.name, "bytes": part.bytes} for part in holding.parts],
     }
 
 

@@ -16,7 +16,6 @@ from ..model.diagnosis import (
     Diagnosis,
     EvidenceItem,
     Finding,
-    Holding,
     InputRecord,
     NotRemedy,
     Remedy,
@@ -25,8 +24,9 @@ from ..model.diagnosis import (
 )
 from ..model.units import format_bytes
 from .bars import BudgetView, view_budget
-from .palette import FREE, Category, category_of
-from .text import format_share, format_value, one_line, plain, shorten
+from .owners import HoldingView, view_holdings
+from .palette import FREE, category_of
+from .text import format_value, one_line, plain, shorten
 from .timeline import Chart, view_charts
 
 TAGS = {
@@ -104,21 +104,6 @@ class FindingView:
     remedies: tuple[RemedyView, ...]
     not_remedies: tuple[NotRemedy, ...]
     to_confirm: tuple[ToConfirm, ...]
-
-
-@dataclass(frozen=True)
-class HoldingView:
-    """A row of 'who held what'. `fraction` is of the largest row, for its bar."""
-
-    where: str
-    owner: str
-    category: Category
-    bytes: int
-    size: str
-    share: str
-    count: str
-    how_known: str
-    fraction: float
 
 
 @dataclass(frozen=True)
@@ -274,27 +259,6 @@ def format_time(seconds: float) -> str:
         return f"{seconds!r} s"
 
 
-def view_holdings(holdings: tuple[Holding, ...], budgets: tuple[Budget, ...]) -> tuple[HoldingView, ...]:
-    """The rows by place and size, largest first; the share is of the place's total, where that is known."""
-    totals = {budget.where: budget.total_bytes for budget in budgets}
-    largest = max((holding.bytes for holding in holdings), default=0)
-    order = {where: place for place, where in enumerate(dict.fromkeys(holding.where for holding in holdings))}
-    return tuple(
-        HoldingView(
-            where=one_line(each.where, 60),
-            owner=one_line(each.owner, _LINE),
-            category=category_of(each.owner),
-            bytes=each.bytes,
-            size=format_bytes(each.bytes),
-            share=format_share(each.bytes, totals.get(each.where, 0)),
-            count=f"{each.count:,}",
-            how_known=one_line(each.how_known, 80),
-            fraction=max(each.bytes, 0) / largest if largest > 0 else 0.0,
-        )
-        for each in sorted(holdings, key=lambda each: (order[each.where], -each.bytes))
-    )
-
-
 def _not_read(diagnosis: Diagnosis) -> Iterator[MissingView]:
     for each in diagnosis.inputs:
         if each.status != "read":
@@ -352,7 +316,10 @@ def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...
 
 def _holders(holdings: tuple[HoldingView, ...], bar: BudgetView | None) -> tuple[Figure, ...]:
     """The three largest of the place; where nothing is known of owners, the largest parts of the bar."""
-    here = [each for each in holdings if bar is None or each.where == bar.where]
+    here = sorted(
+        (each for each in holdings if each.is_owner and (bar is None or each.where == bar.where)),
+        key=lambda each: -each.bytes,
+    )
     if here:
         return tuple(Figure(one_line(each.owner, _HOLDER), each.size) for each in here[:3])
     if bar is None:

@@ -18,7 +18,8 @@ from oomdoctor.report.json import as_json_object
 
 SCHEMA = json.loads((files("oomdoctor.report") / "report.schema.json").read_text(encoding="utf-8"))
 KEYS = (
-    "schema", "oomdoctor", "fingerprint", "verdict", "summary", "diagnoses", "budget", "incidents", "missing", "facts",
+    "schema", "oomdoctor", "fingerprint", "verdict", "summary", "diagnoses", "budget", "owners", "incidents", "missing",
+    "facts",
     "inputs",
 )  # fmt: skip
 
