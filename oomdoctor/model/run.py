@@ -125,6 +125,8 @@ class ExceptionRecord:
     frames: tuple[StackFrame, ...]
     """Outermost first."""
     is_memory_error: bool = False
+    is_device_oom: bool = False
+    """It says that a device ran out of memory, or was raised from or during one that does."""
     fatal: bool = True
     thread: str | None = None
     rank: int | None = None
@@ -209,6 +211,8 @@ class Census:
     stopped: str | None = None
     """What was cut short and why."""
     seconds: float | None = None
+    training: bool | None = None
+    """Some model was in training mode; None: there was none with parameters, or nobody looked."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,10 @@ class DeviceOomRecord:
     rank: int | None = None
     count: int = 1
     """Failures of the whole run so far, this one included."""
+    visible_devices: int | None = None
+    """Devices that the failing process sees."""
+    autograd_on: bool | None = None
+    """Whether gradients were being recorded; None where another thread's frames stand for the failing one's."""
     census: Census | None = None
 
 

@@ -165,6 +165,7 @@ class _Processes:
                     message=mask_text(_text(error.get("message")) or ""),
                     frames=_frames(error.get("frames")),
                     is_memory_error=error.get("is_memory_error") is True,
+                    is_device_oom=any(link.get("is_device_oom") is True for link in _links(data)),
                     fatal=data.get("fatal") is not False,
                     thread=_text(data.get("thread")),
                     rank=self._rank(pid, record),
@@ -198,6 +199,8 @@ class _Processes:
                     snapshot_path=_inside(data.get("snapshot_path")),
                     rank=self._rank(pid, record),
                     count=count if count else 1,
+                    visible_devices=_size(data.get("visible_devices")),
+                    autograd_on=_flag(data.get("autograd_on")),
                     census=None if census is None else _census(census.data, self._source(pid, census)),
                 )
             )
@@ -228,6 +231,7 @@ def _census(data: Mapping[str, Any], source: Source) -> Census:
         complete=data.get("complete") is True,
         stopped=_text(data.get("stopped")),
         seconds=_number(data.get("seconds")),
+        training=_flag(data.get("training")),
     )
 
 
@@ -314,10 +318,12 @@ def _latest_telling(told: Iterable[tuple[int, Record]]) -> Iterable[tuple[int, R
 
 def _memory_error(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The exception itself, or the memory error it was raised from or during: that is what ran out."""
-    chain = data.get("chain")
-    if data.get("is_memory_error") is True or not isinstance(chain, list):
-        return data
-    return next((link for link in chain if isinstance(link, dict) and link.get("is_memory_error") is True), data)
+    return next((link for link in _links(data) if link.get("is_memory_error") is True), data)
+
+
+def _links(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The exception, then what it was raised from or during, nearest first."""
+    return [data, *_mappings(data.get("chain"))]
 
 
 def _frames(value: object) -> tuple[StackFrame, ...]:

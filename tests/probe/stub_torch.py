@@ -34,6 +34,7 @@ __version__ = {version!r}
 class OutOfMemoryError(RuntimeError): pass
 OutOfMemoryError.__module__ = 'torch'
 from . import _C, cuda, version
+def is_grad_enabled(): return True
 
 def __getattr__(name):
     # As torch does: its compiler is imported when somebody asks for it.
@@ -53,6 +54,7 @@ def allocate(size, device=0):
 C = """
 observers = []
 free = 1 << 30
+def _cuda_getDeviceCount(): return 2
 def {observer}(callback):
     observers.append(callback)
 """

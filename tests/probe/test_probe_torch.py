@@ -39,6 +39,7 @@ def test_an_uncaught_oom_leaves_figures_stack_and_snapshot(each: Harness, versio
     assert (second["device_total_bytes"], second["device_free_bytes"]) == (1 << 34, 1 << 29)
     assert (second["state"]["allocated_bytes"], second["state"]["active_bytes"]) == (1 << 29, None)
     assert [row[2] for row in second["frames"]] == ["<module>", "train", "forward", "allocate"]
+    assert (second["autograd_on"], second["visible_devices"]) == (True, 2)
     assert second["frames"][2][3] == "torch.allocate(1 << 30)"
     with open(each.bundle / second["snapshot_path"], "rb") as file:
         assert pickle.load(file)["free"] == 1 << 29

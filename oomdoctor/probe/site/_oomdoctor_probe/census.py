@@ -88,6 +88,7 @@ def _take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str) -
         "nodes": graph.nodes,
         "hooked": graph.hooked,
         "joined": blocks is not None,
+        "training": census_state.is_training(objects),
         "devices": tally.devices(),
         "groups": tally.groups(),
     }

@@ -49,6 +49,18 @@ def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> Non
             tally.claim(storage, "gradients", of)
 
 
+def is_training(objects: Objects) -> bool | None:
+    """Whether a model is in training mode: one that no other holds and that has parameters; None where there is none."""
+    found = None
+    for root in _roots(objects.modules):
+        mode = attributes(root).get("training")
+        if isinstance(mode, bool) and _has_parameters(root):
+            if mode:
+                return True
+            found = False
+    return found
+
+
 def claim_other_gradients(tensors: list[Any], owners: Owners, reader: Reader, tally: Tally) -> None:
     """Gradients of leaf tensors that no module holds."""
     for tensor in tensors:
@@ -66,6 +78,19 @@ def _like(owner: Owner | None, text: str) -> Owner:
     if owner is not None:
         made.file, made.line, made.function = owner.file, owner.line, owner.function
     return made
+
+
+def _has_parameters(root: Any) -> bool:
+    stack, seen = [root], set()
+    while stack:
+        module = stack.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        if own_tensors(module, "_parameters"):
+            return True
+        stack += [child for child in module_children(module).values() if child is not None]
+    return False
 
 
 def _roots(modules: list[Any]) -> list[Any]:

@@ -96,6 +96,14 @@ class _Observer:
         except Exception as error:
             records.write_error("reading the allocator's figures", error)
         about.update(_stack())
+        about["autograd_on"] = None
+        about["visible_devices"] = None
+        try:
+            if about["frames_of"] == "current":
+                about["autograd_on"] = bool(self._torch.is_grad_enabled())
+            about["visible_devices"] = int(self._torch._C._cuda_getDeviceCount())
+        except Exception as error:
+            records.write_error("asking torch about its devices", error)
         return about
 
     @guarded("writing a snapshot")

@@ -16,14 +16,15 @@ exception     id, pid, exception_type, message, frames, is_memory_error, is_devi
               own_bytes, deep_bytes, length, complete, also_held_by, adds}, …], largest first. `adds`: `line` is where
               the code adds to the object; otherwise it is where the stack stood in the code that speaks of it.
 device-oom    id, pid, count, device, requested_bytes, device_total_bytes, device_free_bytes, state, frames, thread,
-              frames_of, snapshot_path, rank
+              frames_of, snapshot_path, rank, autograd_on, visible_devices
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
               peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
-              are given instead, else "current". `snapshot_path` is relative to the bundle; of many snapshots only
-              the first, the last and the largest stay, so the file may be gone.
+              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. `snapshot_path`
+              is relative to the bundle; of many snapshots only the first, the last and the largest stay, so the file
+              may be gone.
 census        id, pid, device, rank, complete, stopped, seconds, seconds_walking, seconds_in_graphs, objects, tensors,
-              nodes, hooked, joined, devices, groups
+              nodes, hooked, joined, training, devices, groups
               Who holds device memory, under the `id` of the device-oom record it belongs to. `groups` is [{device,
               category, owner, file, line, function, bytes, count, length, adds, parts}, …], largest first, the smallest
               summed up; `category` is parameters, buffers, gradients, optimizer, kv, saved-for-backward, activations or
@@ -32,6 +33,7 @@ census        id, pid, device, rank, complete, stopped, seconds, seconds_walking
               [{device, allocated_bytes, held_bytes, unheld_bytes, unheld_count, unheld_addresses, outside_bytes}, …]:
               what no Python object leads to is unheld; its addresses are those of the snapshot. `stopped` says what
               was cut short. `hooked`: saved tensors that were not looked at because a hook would have run.
+              `training`: some model is in training mode; null: there is none with parameters.
 allocator     pid, rank, and the fields of `state` above (free_bytes is always null)
               At most once a second for each device in use, and only when a figure has changed.
 probe-error   what, error
