@@ -15,7 +15,9 @@ from . import (
     failure,
     host,
     lookalikes,
+    placement,
     ranks,
+    request,
     statistics,
 )
 from .deriver import Deriver
@@ -27,10 +29,13 @@ DERIVERS: tuple[Deriver, ...] = (
     allocator.derive,
     census.derive_holder,
     failure.derive,
+    request.derive,
     statistics.derive,
     activity.derive,
+    request.derive_step,
     engine.derive,
     devices.derive,
+    placement.derive,
     ranks.derive,
     host.derive,
     ending.derive,

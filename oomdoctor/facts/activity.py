@@ -11,6 +11,8 @@ from .frames import (
     autograd_of,
     caller_of_torch,
     describe,
+    describe_function,
+    evaluating_frame,
     frames_of,
     gathers_full_state,
     in_data_parallel,
@@ -101,6 +103,7 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         if not frames:
             frames, source = frames_of(event), event.source
     _put_handler(evidence, facts)
+    _put_recorded(evidence, facts)
     if not frames or source is None:
         return
     facts.put("activity.operation", operation_of(frames), source)
@@ -116,9 +119,23 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     facts.put("activity.autograd_on", autograd_of(frames), source)
     facts.put("activity.uses_trainer", uses_trainer(frames), source)
     facts.put("activity.caller", caller_of_torch(frames), source)
+    evaluating = evaluating_frame(frames)
+    if evaluating is not None:
+        facts.put("activity.evaluation", describe_function(evaluating), source)
     frame = users_frame(frames)
     if frame is not None:
         facts.put("activity.frame", describe(frame), source)
+
+
+def _put_recorded(evidence: Evidence, facts: FactSet) -> None:
+    """What the failing process itself said of its last failure; surer than what frames suggest."""
+    records = [record for run in evidence.runs for record in run.device_ooms]
+    last = max(records, key=lambda record: record.time_seconds, default=None)
+    if last is None:
+        return
+    facts.put("activity.autograd_on", last.autograd_on, last.source)
+    if last.census is not None:
+        facts.put("activity.models_training", last.census.training, last.census.source)
 
 
 def _put_handler(evidence: Evidence, facts: FactSet) -> None:

@@ -68,6 +68,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         saved = sum(group.bytes for group in groups if group.category == "saved-for-backward")
         facts.put("owner.saved_for_backward_bytes", saved, source, member)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
+        for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
+            facts.put(name, _largest_of(groups, category), source, member)
         together = _together(groups)
         if not together:
             continue
@@ -85,6 +87,12 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("owner.holder_is_kv", holder.first.category == "kv", source, member)
 
 
+def _largest_of(groups: list[CensusGroup], category: str) -> str | None:
+    """The owner of the largest group of a category; an optimizer without the name of its slot."""
+    largest = max((g for g in groups if g.category == category), key=lambda group: group.bytes, default=None)
+    return None if largest is None else largest.owner.rpartition(": ")[0] or largest.owner
+
+
 def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
     """Who keeps what grew, once growth is known: by the census, else by the stack.
 
@@ -94,6 +102,9 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
         if facts.value("growth.steady", member) is False:
             continue
         facts.put("growth.holder", _holder_of_growth(member, facts), computed("owner.holder"), member)
+        if facts.value("growth.holder", member) is not None:
+            facts.put("growth.kept_bytes", facts.value("owner.holder_bytes", member), computed("owner.holder_bytes"), member)
+        facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
         stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)
         if isinstance(stack, str) and isinstance(size, int):
             blocks = f"{format_bytes(size)} in {facts.value('growth.top_stack_count', member)} blocks"

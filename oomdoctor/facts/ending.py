@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.run import ExceptionRecord, RunRecord
 from ..model.source import Source
 from .deriver import computed
 from .incidents import is_vanished_worker
 from .until import was_killed
 
 _KILLED_STATUS = 128 + signal.SIGKILL
+_KEPT_BY_POOL = re.compile(r"concurrent[/\\]futures[/\\]thread\.py$|multiprocessing[/\\]pool\.py$")
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -77,3 +80,32 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
             recovered = None
     if recovered is not None:
         facts.put("exit.recovered", True, recovered.source)
+    for run in evidence.runs:
+        if _went_on(run):
+            facts.put("exit.recovered", True, Source(path=run.path, record="exit, and no error about memory ended a thread"))
+
+
+def _went_on(run: RunRecord) -> bool:
+    """Device memory ran out, and the program caught every error about it: it ended well, or of something else later.
+
+    A pool's thread keeps the error of a task for whoever asks; whether anybody did is not known.
+    """
+    last = max(run.device_ooms, key=lambda record: record.time_seconds, default=None)
+    if last is None or any(e.is_device_oom or e.is_memory_error for e in run.exceptions):
+        return False
+    if any(_KEPT_BY_POOL.search(frame.file) for record in run.device_ooms for frame in record.frames):
+        return False
+    ended = {process.pid: process.ended_cleanly for process in run.processes}
+    if not all(ended.get(record.pid) for record in run.device_ooms):
+        return False
+    if run.exit_status == 0:
+        return True
+    return any(
+        e.fatal and e.thread is None and e.time_seconds > last.time_seconds and not _is_aftermath(e)
+        for e in run.exceptions
+    )
+
+
+def _is_aftermath(exception: ExceptionRecord) -> bool:
+    """What the step that failed was to make is missing."""
+    return exception.exception_type in ("NameError", "UnboundLocalError", "SystemExit", "KeyboardInterrupt")

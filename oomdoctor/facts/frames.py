@@ -106,7 +106,6 @@ _OPERATIONS = (
     ),
     _sign(
         "attention-scores",
-        r"scaled_dot_product_attention",
         r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:q|query)",
         r"softmax\(\s*(?:att|scores|sim|qk|attn)",
         r"\bq(?:uery)?\w*\s*@\s*k",
@@ -115,6 +114,7 @@ _OPERATIONS = (
         r"attention_probs",
         r"eager_attention_forward",
     ),
+    _sign("attention", r"scaled_dot_product_attention", r"flash_attn", r"memory_efficient_attention"),
     _sign(
         "sampler",
         r"_dummy_sampler_run",
@@ -172,6 +172,11 @@ _OPERATIONS = (
 )
 """First match from the innermost frame outwards names the operation; within a frame the order of this table decides."""
 
+_EVALUATING = (
+    r"\|_?(?:evaluate|evaluation|validate|validation|eval|valid|val|test|predict|prediction)(?:_(?:loop|step|epoch|model|one_epoch|batch|loss))?\|"
+    r"|\|(?:run|compute|do)_(?:eval|evaluation|validation|val|test)(?:_(?:loop|step|epoch))?\|"
+)
+
 _PHASES = (
     _sign(
         "checkpoint",
@@ -204,11 +209,7 @@ _PHASES = (
     _sign("warm-up", r"compile_or_warm_up", r"warm_?up"),
     _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
     _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
-    _sign(
-        "evaluation",
-        r"\|_?(?:evaluate|evaluation|evaluation_loop|validate|validation|validation_step|eval_step|prediction_step|predict|test|test_step|val)\|",
-        r"\bevaluate\(",
-    ),
+    _sign("evaluation", _EVALUATING, r"\bevaluate\("),
     _sign(
         "data-loading",
         r"dataloader\.py",
@@ -236,6 +237,8 @@ _PHASES = (
     _sign("forward", r"\|forward\|", r"\|_call_impl\|", r"\|__call__\|", r"\|training_step\|"),
 )
 """The outermost-to-innermost order does not matter: the first sign of this table that any frame shows is the phase."""
+
+_EVALUATES = re.compile(_EVALUATING, re.IGNORECASE)
 
 _PLACES = {"encoder", "decoder", "checkpoint", "graph", "sampler", "collect", "gradient", "weights"}
 """Operations that hold for all that is called inside them."""
@@ -296,6 +299,11 @@ def phase_of(frames: Iterable[StackFrame]) -> str | None:
     return next((sign.name for sign in _PHASES if any(sign.pattern.search(text) for text in texts)), None)
 
 
+def evaluating_frame(frames: Iterable[StackFrame]) -> StackFrame | None:
+    """The frame of the innermost function that evaluates, by its name."""
+    return next((f for f in reversed(list(frames)) if _EVALUATES.search(f"|{f.function}|")), None)
+
+
 def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
     """Whether the frames unshard parameters or gather a full state dict."""
     return any(_GATHERS.search(_text(frame)) for frame in frames)
@@ -354,6 +362,11 @@ def describe(frame: StackFrame) -> str:
     """`train.py:29 in train: optimizer.step()`."""
     place = f"{frame.file}:{frame.line} in {frame.function}"
     return f"{place}: {frame.code.strip()}" if frame.code.strip() else place
+
+
+def describe_function(frame: StackFrame) -> str:
+    """`evaluate() (train.py:29)`."""
+    return f"{frame.function}() ({frame.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{frame.line})"
 
 
 def _text(frame: StackFrame) -> str:

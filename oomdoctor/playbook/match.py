@@ -76,6 +76,11 @@ def _same_place(one: Finding, other: Finding) -> bool:
     return not one.scope or not other.scope or one.scope == other.scope
 
 
+def _does_not_suffice(remedy: Remedy) -> int:
+    """What is enough comes first, what is not enough last; else the order of the rule, which is that of the effort."""
+    return 1 if remedy.enough is None or remedy.check_first else 0 if remedy.enough else 2
+
+
 class _Writer:
     """Fills the texts of one rule that matched."""
 
@@ -100,7 +105,7 @@ class _Writer:
             explain=self._fill(words.explain or rule.explain),
             owner=self._fill(owner) if owner is not None and owner.complete(self.lookup) else None,
             evidence=self._evidence(),
-            remedies=tuple(self._remedies()),
+            remedies=tuple(sorted(self._remedies(), key=_does_not_suffice)),
             not_remedies=tuple(
                 NotRemedy(item.what, self._fill(item.why))
                 for original, item in zip(rule.not_remedies, words.not_remedies or rule.not_remedies, strict=True)

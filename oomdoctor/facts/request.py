@@ -1,0 +1,50 @@
+"""What the failing request belongs to: blocks of its size (oom.alike_bytes), the batch (owner.step_bytes)."""
+
+from __future__ import annotations
+
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+from ..model.snapshot import BLOCK_STATES, Snapshot
+from ..model.source import Source
+from ..model.units import MIB
+from .allocator import latest_oom, speaking_snapshot
+from .deriver import computed, device_member
+
+_LIVE = BLOCK_STATES.index("active_allocated")
+_LEFT_OVER_BYTES = MIB
+"""The allocator does not split off less than this: a block may be this much larger than what it was asked for."""
+_WORTHWHILE_BYTES = 20 * MIB
+_NOT_OF_THE_BATCH = ("weights", "optimizer-state", "gradient", "checkpoint", "communication", "collect", "kv-append")
+"""Operations whose requests stay as they are, or may, when the batch is halved."""
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """Scores, logits and activations of one shape come one for each layer or copy; small sizes say nothing."""
+    for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
+        snapshot = speaking_snapshot(evidence.snapshots, device)
+        oom, member = latest_oom(snapshot, device), device_member(device, snapshot.backend)
+        if oom is not None and oom.requested_bytes >= _WORTHWHILE_BYTES:
+            source = Source(path=snapshot.path, record=f"blocks of {oom.requested_bytes} bytes")
+            size = oom.requested_bytes + _live_of_size(snapshot, device, oom.requested_bytes)
+            facts.put("oom.alike_bytes", size, source, member)
+    for member in facts.members(Scope.DEVICE):
+        requested = facts.value("oom.requested_bytes", member)
+        facts.put("oom.alike_bytes", requested, computed("oom.requested_bytes"), member)
+
+
+def derive_step(_evidence: Evidence, facts: FactSet) -> None:
+    """What half a batch would need half of, once activations are counted and the operation is known."""
+    of_batch = facts.value("activity.operation") not in _NOT_OF_THE_BATCH
+    for member in facts.members(Scope.DEVICE):
+        held, requested = facts.value("owner.activations_bytes", member), facts.value("oom.requested_bytes", member)
+        if isinstance(held, int) and isinstance(requested, int):
+            size = held + (requested if of_batch else 0)
+            source = computed("owner.activations_bytes", "oom.requested_bytes", "activity.operation")
+            facts.put("owner.step_bytes", size, source, member)
+
+
+def _live_of_size(snapshot: Snapshot, device: int, size: int) -> int:
+    blocks = snapshot.blocks
+    mine = snapshot.segments.device[blocks.segment] == device
+    alike = (blocks.size_bytes >= size) & (blocks.size_bytes < size + _LEFT_OVER_BYTES) & (blocks.state == _LIVE)
+    return int(blocks.size_bytes[mine & alike].sum())
