@@ -16,6 +16,8 @@ _LEFT_OVER_BYTES = MIB
 _WORTHWHILE_BYTES = 20 * MIB
 _NOT_OF_THE_BATCH = ("weights", "optimizer-state", "gradient", "checkpoint", "communication", "collect", "kv-append")
 """Operations whose requests stay as they are, or may, when the batch is halved."""
+_OF_THE_STEP = ("owner.activations_bytes", "oom.requested_bytes", "oom.alike_bytes", "oom.allocated_bytes")
+_KEPT = ("owner.weights_bytes", "owner.gradients_bytes", "owner.optimizer_bytes", "owner.kv_bytes")
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -33,14 +35,25 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
 
 
 def derive_step(_evidence: Evidence, facts: FactSet) -> None:
-    """What half a batch would need half of, once activations are counted and the operation is known."""
+    """What half a batch would need half of, once activations are counted and the operation is known.
+
+    Temporaries of the failing line have no name yet: those of the request's size count as well.
+    """
     of_batch = facts.value("activity.operation") not in _NOT_OF_THE_BATCH
     for member in facts.members(Scope.DEVICE):
-        held, requested = facts.value("owner.activations_bytes", member), facts.value("oom.requested_bytes", member)
-        if isinstance(held, int) and isinstance(requested, int):
-            size = held + (requested if of_batch else 0)
-            source = computed("owner.activations_bytes", "oom.requested_bytes", "activity.operation")
-            facts.put("owner.step_bytes", size, source, member)
+        held, requested, alike, live = (_size(name, member, facts) for name in _OF_THE_STEP)
+        if held is None or requested is None:
+            continue
+        if of_batch and alike is not None and live is not None:
+            kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
+            held = max(held, min(alike - requested, live - kept))
+        source = computed(*_OF_THE_STEP, "activity.operation")
+        facts.put("owner.step_bytes", held + (requested if of_batch else 0), source, member)
+
+
+def _size(name: str, member: str, facts: FactSet) -> int | None:
+    value = facts.value(name, member)
+    return value if isinstance(value, int) else None
 
 
 def _live_of_size(snapshot: Snapshot, device: int, size: int) -> int:

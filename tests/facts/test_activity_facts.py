@@ -160,6 +160,31 @@ def test_evaluation_by_a_trainer_or_a_decorator_records_no_gradients(frame, reco
     assert facts_of(traceback(frame), oom()).value("activity.autograd_on") is recorded
 
 
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        ("evaluate", True),
+        ("validation_step", True),
+        ("run_validation", True),
+        ("val_epoch", True),
+        ("test_model", True),
+        ("evaluate_polynomial_basis", False),
+        ("interval", False),
+        ("latest", False),
+    ],
+)
+def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bool) -> None:
+    facts = facts_of(traceback(("/srv/run.py", 12, function, "out = model(x)")), oom())
+    assert facts.value("activity.evaluation") == (f"{function}() (run.py:12)" if named else None)
+
+
+def test_fused_attention_writes_no_scores() -> None:
+    fused = traceback(("net.py", 3, "attend", "return F.scaled_dot_product_attention(q, k, v)"))
+    assert facts_of(fused, oom()).value("activity.operation") == "attention"
+    written = traceback(("net.py", 3, "attend", "scores = q @ k.transpose(-1, -2)"))
+    assert facts_of(written, oom()).value("activity.operation") == "attention-scores"
+
+
 def test_special_places_of_the_stack():
     hook = ("/env/site-packages/accelerate/hooks.py", 720, "pre_forward", "self.hook.init_hook(module)")
     assert facts_of(traceback(hook)).value("activity.moves_offloaded") is True

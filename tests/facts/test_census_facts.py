@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from given import HERE, gib, mib, run
 
 from oomdoctor.facts import derive_facts
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.holdings import holdings
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord
+from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
 
 LOSSES = CensusGroup(0, "saved-for-backward", "list 'losses' local to train()", gib(15), 300, "/srv/train.py", 15,
                      "train", 41, True)  # fmt: skip
@@ -84,3 +85,36 @@ def test_without_a_census_nothing_is_said() -> None:
     facts = derive_facts(evidence(None))
     assert facts.value("owner.holder", "cuda:0") is None
     assert facts.value("growth.holder", "cuda:0") is None
+
+
+def test_model_and_optimizer_are_named_without_slots() -> None:
+    facts = derive_facts(evidence(WHOLE))
+    assert facts.value("owner.model", "cuda:0") == "Net 'net' local to train()"
+    assert facts.value("owner.optimizer", "cuda:0") == "AdamW 'opt' local to train()"
+
+
+def test_what_is_kept_is_all_that_the_holder_holds() -> None:
+    facts = derive_facts(evidence(WHOLE))
+    assert facts.value("growth.kept_bytes", "cuda:0") == gib(15) + 512 * 41
+
+
+@pytest.mark.parametrize(
+    ("code", "size"),
+    [("return self.up(x)", gib(17)), ("optimizer.step()", gib(16)), ("loss.backward()", gib(16))],
+)
+def test_the_request_grows_with_the_batch_unless_it_is_for_parameters(code: str, size: int) -> None:
+    given = evidence(WHOLE)
+    (record,) = given.runs[0].device_ooms
+    frames = (StackFrame("net.py", 7, "forward", code),)
+    told = replace(given, runs=(replace(given.runs[0], device_ooms=(replace(record, frames=frames),)),))
+    assert derive_facts(told).value("owner.step_bytes", "cuda:0") == size
+
+
+def test_what_the_process_says_of_itself_is_believed_before_its_frames() -> None:
+    given = evidence(replace(WHOLE, training=False))
+    (record,) = given.runs[0].device_ooms
+    frames = (StackFrame("eval.py", 9, "no_grad_wrapper", "with torch.no_grad():"),)
+    told = replace(record, frames=frames, autograd_on=True)
+    facts = derive_facts(replace(given, runs=(replace(given.runs[0], device_ooms=(told,)),)))
+    assert facts.value("activity.autograd_on") is True
+    assert facts.value("activity.models_training") is False

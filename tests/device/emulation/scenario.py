@@ -30,6 +30,8 @@ class Scenario:
     verdict: str = "out-of-memory"
     owner: str | None = None
     """Who holds the memory, where somebody does: a variable or a function of the script."""
+    frees_gib: float | None = None
+    """What a remedy gives back, where the script's own sizes tell."""
     status: int = 1
     """The script's exit status."""
     record: bool = True

@@ -6,7 +6,7 @@ long as a capture is under way. Nothing is live when memory runs out.
 
 import torch
 
-CAUSE = {"cause": "stream-deferred-free"}
+CAUSE = {"cause": "stream-deferred-free", "frees_gib": 23.5}
 
 side = torch.cuda.Stream()
 with torch.cuda.graph(torch.cuda.CUDAGraph()):

@@ -3,7 +3,7 @@
 import torch
 from models import LanguageModel, batch_of
 
-CAUSE = {"cause": "attention-quadratic", "owner": "attend"}
+CAUSE = {"cause": "attention-quadratic", "owner": "attend", "frees_gib": 23.37}
 
 torch.set_default_dtype(torch.float16)
 with torch.device("cuda"):

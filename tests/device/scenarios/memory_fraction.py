@@ -3,7 +3,7 @@
 import torch
 from models import LanguageModel, batch_of, loss_of
 
-CAUSE = {"cause": "memory-cap"}
+CAUSE = {"cause": "memory-cap", "frees_gib": 18.0}
 
 torch.cuda.set_per_process_memory_fraction(0.25)
 with torch.device("cuda"):

@@ -4,7 +4,7 @@ import time
 
 import torch
 
-CAUSE = {"cause": "other-process", "neighbours": [["visit", "16GiB", "1"]]}
+CAUSE = {"cause": "other-process", "neighbours": [["visit", "16GiB", "1"]], "frees_gib": 16.41}
 
 weights = torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
 for _ in range(400):

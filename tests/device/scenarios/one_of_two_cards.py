@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-CAUSE = {"cause": "gpu-imbalance", "devices": 2}
+CAUSE = {"cause": "gpu-imbalance", "devices": 2, "frees_gib": 11.75}
 
 
 def half() -> nn.Sequential:

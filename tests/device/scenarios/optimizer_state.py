@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-CAUSE = {"cause": "optimizer-state", "owner": "optimizer"}
+CAUSE = {"cause": "optimizer-state", "owner": "optimizer", "frees_gib": 10.5}
 
 with torch.device("cuda"):
     model = nn.Sequential(*(nn.Linear(8192, 8192, bias=False) for _ in range(28)))

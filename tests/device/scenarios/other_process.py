@@ -3,7 +3,7 @@
 import torch
 from models import LanguageModel, batch_of
 
-CAUSE = {"cause": "other-process", "neighbours": [["hold", "18.5GiB"]]}
+CAUSE = {"cause": "other-process", "neighbours": [["hold", "18.5GiB"]], "frees_gib": 18.91}
 
 torch.set_default_dtype(torch.float16)
 with torch.device("cuda"):

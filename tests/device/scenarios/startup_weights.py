@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-CAUSE = {"cause": "weights-exceed-device", "owner": "layers"}
+CAUSE = {"cause": "weights-exceed-device", "owner": "layers", "frees_gib": 11.8}
 
 WIDTH = 5120
 
