@@ -103,7 +103,8 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
             continue
         facts.put("growth.holder", _holder_of_growth(member, facts), computed("owner.holder"), member)
         if facts.value("growth.holder", member) is not None:
-            facts.put("growth.kept_bytes", facts.value("owner.holder_bytes", member), computed("owner.holder_bytes"), member)
+            held = facts.value("owner.holder_bytes", member)
+            facts.put("growth.kept_bytes", held, computed("owner.holder_bytes"), member)
         facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
         stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)
         if isinstance(stack, str) and isinstance(size, int):

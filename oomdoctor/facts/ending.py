@@ -82,7 +82,8 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
         facts.put("exit.recovered", True, recovered.source)
     for run in evidence.runs:
         if _went_on(run):
-            facts.put("exit.recovered", True, Source(path=run.path, record="exit, and no error about memory ended a thread"))
+            source = Source(path=run.path, record="exit; no error about memory ended a thread")
+            facts.put("exit.recovered", True, source)
 
 
 def _went_on(run: RunRecord) -> bool:

@@ -48,7 +48,8 @@ def derive_step(_evidence: Evidence, facts: FactSet) -> None:
             kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
             held = max(held, min(alike - requested, live - kept))
         source = computed(*_OF_THE_STEP, "activity.operation")
-        facts.put("owner.step_bytes", held + (requested if of_batch else 0), source, member)
+        facts.put("owner.step_bytes", held, source, member)
+        facts.put("oom.of_step_bytes", requested if of_batch else 0, source, member)
 
 
 def _size(name: str, member: str, facts: FactSet) -> int | None:

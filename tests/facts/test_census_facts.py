@@ -100,14 +100,16 @@ def test_what_is_kept_is_all_that_the_holder_holds() -> None:
 
 @pytest.mark.parametrize(
     ("code", "size"),
-    [("return self.up(x)", gib(17)), ("optimizer.step()", gib(16)), ("loss.backward()", gib(16))],
+    [("return self.up(x)", gib(1)), ("optimizer.step()", 0), ("loss.backward()", 0)],
 )
 def test_the_request_grows_with_the_batch_unless_it_is_for_parameters(code: str, size: int) -> None:
     given = evidence(WHOLE)
     (record,) = given.runs[0].device_ooms
     frames = (StackFrame("net.py", 7, "forward", code),)
     told = replace(given, runs=(replace(given.runs[0], device_ooms=(replace(record, frames=frames),)),))
-    assert derive_facts(told).value("owner.step_bytes", "cuda:0") == size
+    facts = derive_facts(told)
+    assert facts.value("owner.step_bytes", "cuda:0") == gib(16)
+    assert facts.value("oom.of_step_bytes", "cuda:0") == size
 
 
 def test_what_the_process_says_of_itself_is_believed_before_its_frames() -> None:

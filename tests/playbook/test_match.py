@@ -89,6 +89,15 @@ def test_enough_means_a_tenth_more_than_the_shortfall(shortfall, enough):
     assert finding(facts(**MATCHING, oom__shortfall_bytes=shortfall)).remedies[0].enough is enough
 
 
+def test_what_is_enough_comes_first_and_what_is_not_last():
+    remedies = (
+        "[{id: little, do: x, frees: 1 * GiB}, {id: unknown, do: x}, {id: all, do: x, frees: 9 * GiB}, "
+        "{id: perhaps, do: x, frees: 9 * GiB, applies: torch.version > '2.0'}, {id: more, do: x, frees: 20 * GiB}]"
+    )
+    found = finding(facts(**MATCHING, oom__shortfall_bytes=2 * GIB), remedies=remedies, zh=None).remedies
+    assert [remedy.id for remedy in found] == ["all", "more", "unknown", "perhaps", "little"]
+
+
 def test_a_computed_value_goes_into_the_setting():
     remedies = "[{id: short, do: x, set: {knob: vllm.max_model_len, value: '{engine.kv_fitting_tokens // 256 * 256}'}}]"
     known = finding(facts(**MATCHING, engine__kv_fitting_tokens=10000), remedies=remedies, zh=None)

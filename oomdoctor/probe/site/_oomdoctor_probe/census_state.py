@@ -50,7 +50,7 @@ def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> Non
 
 
 def is_training(objects: Objects) -> bool | None:
-    """Whether a model is in training mode: one that no other holds and that has parameters; None where there is none."""
+    """Whether a model with parameters, which no other module holds, is in training mode; None where there is none."""
     found = None
     for root in _roots(objects.modules):
         mode = attributes(root).get("training")
