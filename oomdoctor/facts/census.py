@@ -70,6 +70,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
+        facts.put("owner.optimizer_needed_bytes", _state_needed(groups), source, member)
         together = _together(groups)
         if not together:
             continue
@@ -85,6 +86,21 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("owner.holder_length", holder.first.length, source, member)
         facts.put("owner.holder_is_container", holder.first.length is not None, source, member)
         facts.put("owner.holder_is_kv", holder.first.category == "kv", source, member)
+
+
+def _state_needed(groups: list[CensusGroup]) -> int | None:
+    """What the optimizer's state will take: each slot is carried on from the parameters that have it to all.
+
+    Parameters that are trained have gradients. Where no slot is made yet, it is taken for Adam's.
+    """
+    gradients = [group for group in groups if group.category == "gradients"]
+    trained, size = sum(group.count for group in gradients), sum(group.bytes for group in gradients)
+    slots = [group for group in groups if group.category == "optimizer"]
+    if not trained:
+        return None
+    if not slots:
+        return 2 * size
+    return sum(round(slot.bytes * max(1.0, trained / slot.count)) for slot in slots if slot.count)
 
 
 def _largest_of(groups: list[CensusGroup], category: str) -> str | None:

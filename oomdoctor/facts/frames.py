@@ -64,6 +64,12 @@ _OPERATIONS = (
         r"fsdp_save",
     ),
     _sign(
+        "kv-pool",
+        r"(?:\bk|\bv|key|value|kv|past)_?(?:cache|states?|buffers?)s?\b.*torch\.(?:zeros|empty|ones|full)\(",
+        r"static_?cache\w*\|",
+        r"\|(?:allocate|init|create|make|setup)_(?:kv_)?caches?\|",
+    ),
+    _sign(
         "kv-append",
         r"torch\.cat\(\[\s*(?:past|self\.(?:key|value)|layer_past|cache)",
         r"cache_utils\.py\|update",
@@ -109,6 +115,8 @@ _OPERATIONS = (
         r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:q|query)",
         r"softmax\(\s*(?:att|scores|sim|qk|attn)",
         r"\bq(?:uery)?\w*\s*@\s*k",
+        r"einsum\([^)]*\bq\w*\s*,\s*k",
+        r"\|\w*att(?:n|end|ention)\w*\|.*(?:softmax\(|einsum\(|matmul\(|bmm\(|baddbmm\(|\w\s@\s\w)",
         r"attn_weights",
         r"attention_scores",
         r"attention_probs",

@@ -14,7 +14,16 @@ _LIVE = BLOCK_STATES.index("active_allocated")
 _LEFT_OVER_BYTES = MIB
 """The allocator does not split off less than this: a block may be this much larger than what it was asked for."""
 _WORTHWHILE_BYTES = 20 * MIB
-_NOT_OF_THE_BATCH = ("weights", "optimizer-state", "gradient", "checkpoint", "communication", "collect", "kv-append")
+_NOT_OF_THE_BATCH = (
+    "weights",
+    "optimizer-state",
+    "gradient",
+    "checkpoint",
+    "communication",
+    "collect",
+    "kv-append",
+    "kv-pool",
+)
 """Operations whose requests stay as they are, or may, when the batch is halved."""
 _OF_THE_STEP = ("owner.activations_bytes", "oom.requested_bytes", "oom.alike_bytes", "oom.allocated_bytes")
 _KEPT = ("owner.weights_bytes", "owner.gradients_bytes", "owner.optimizer_bytes", "owner.kv_bytes")

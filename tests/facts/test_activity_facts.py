@@ -178,6 +178,21 @@ def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bo
     assert facts.value("activity.evaluation") == (f"{function}() (run.py:12)" if named else None)
 
 
+@pytest.mark.parametrize(
+    ("frame", "operation"),
+    [
+        (("vit.py", 3, "attention", 'scores = torch.einsum("bqhd,bkhd->bhqk", q, k)'), "attention-scores"),
+        (("net.py", 3, "cross_attn", "weights = (a @ b).softmax(-1)"), "attention-scores"),
+        (("net.py", 3, "attend", "x = self.out(y)"), None),
+        (("cache.py", 3, "__init__", "self.k_cache.append(torch.zeros(shape, device=device))"), "kv-pool"),
+        (("serve.py", 3, "allocate_kv_cache", "return [torch.empty(s) for s in shapes]"), "kv-pool"),
+        (("chat.py", 3, "step", "self.cache[i] = torch.cat([self.cache[i], new])"), None),
+    ],
+)
+def test_what_a_line_makes(frame: tuple[str, int, str, str], operation: str | None) -> None:
+    assert facts_of(traceback(frame), oom()).value("activity.operation") == operation
+
+
 def test_fused_attention_writes_no_scores() -> None:
     fused = traceback(("net.py", 3, "attend", "return F.scaled_dot_product_attention(q, k, v)"))
     assert facts_of(fused, oom()).value("activity.operation") == "attention"

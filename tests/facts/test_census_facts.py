@@ -93,6 +93,31 @@ def test_model_and_optimizer_are_named_without_slots() -> None:
     assert facts.value("owner.optimizer", "cuda:0") == "AdamW 'opt' local to train()"
 
 
+@pytest.mark.parametrize(
+    ("slots", "needed"),
+    [
+        ((), gib(4)),
+        (((gib(2), 80), (gib(2), 80)), gib(4)),
+        (((gib(1.5), 60), (gib(1), 40)), gib(4)),
+        (((gib(1), 20), (gib(1), 20), (gib(1), 20)), gib(12)),
+    ],
+    ids=["none yet", "all", "half way", "a master copy as well"],
+)
+def test_each_slot_of_the_state_is_carried_on_to_all_parameters(
+    slots: tuple[tuple[int, int], ...], needed: int
+) -> None:
+    others = tuple(group for group in GROUPS if group.category != "optimizer")
+    made = tuple(CensusGroup(0, "optimizer", f"AdamW 'opt': {n}", size, count) for n, (size, count) in enumerate(slots))
+    facts = derive_facts(evidence(replace(WHOLE, groups=others + made)))
+    assert facts.value("owner.optimizer_needed_bytes", "cuda:0") == needed
+
+
+def test_without_gradients_nobody_knows_how_much_state_there_will_be() -> None:
+    others = tuple(group for group in GROUPS if group.category != "gradients")
+    facts = derive_facts(evidence(replace(WHOLE, groups=others)))
+    assert facts.value("owner.optimizer_needed_bytes", "cuda:0") is None
+
+
 def test_what_is_kept_is_all_that_the_holder_holds() -> None:
     facts = derive_facts(evidence(WHOLE))
     assert facts.value("growth.kept_bytes", "cuda:0") == gib(15) + 512 * 41
