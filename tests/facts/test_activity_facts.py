@@ -181,7 +181,7 @@ def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bo
 @pytest.mark.parametrize(
     ("frame", "operation"),
     [
-        (("vit.py", 3, "attention", 'scores = torch.einsum("bqhd,bkhd->bhqk", q, k)'), "attention-scores"),
+        (("net.py", 3, "attention", 'scores = torch.einsum("bqhd,bkhd->bhqk", q, k)'), "attention-scores"),
         (("net.py", 3, "cross_attn", "weights = (a @ b).softmax(-1)"), "attention-scores"),
         (("net.py", 3, "attend", "x = self.out(y)"), None),
         (("cache.py", 3, "__init__", "self.k_cache.append(torch.zeros(shape, device=device))"), "kv-pool"),
