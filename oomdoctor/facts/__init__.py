@@ -32,7 +32,7 @@ DERIVERS: tuple[Deriver, ...] = (
     request.derive,
     statistics.derive,
     activity.derive,
-    request.derive_step,
+    request.derive_wanted,
     engine.derive,
     devices.derive,
     placement.derive,

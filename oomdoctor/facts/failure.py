@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
+from ..allocator.fragmentation import segment_size
 from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -271,6 +272,8 @@ def _put_derived(member: str, facts: FactSet) -> None:
             facts.put("oom.foreign_measured", False, computed("oom.unexplained_bytes"), member)
     if requested is None:
         return
+    if facts.value("oom.requested_exact", member):
+        requested = segment_size(requested)  # what the allocator asks the driver for
     if free is not None:
         room, source = free, computed("oom.requested_bytes", "oom.free_bytes")
         if allowed is not None and reserved is not None:

@@ -71,7 +71,8 @@ _OPERATIONS = (
     ),
     _sign(
         "kv-append",
-        r"torch\.cat\(\[\s*(?:past|self\.(?:key|value)|layer_past|cache)",
+        r"torch\.(?:cat|concat)\(\s*[\[(]\s*(?:past|self\.(?:key|value)|layer_past|cache)",
+        r"torch\.(?:cat|concat)\(\s*[\[(]\s*(?:p|past|prev|old|cached?)_?(?:k|v|keys?|values?)\b\s*,",
         r"cache_utils\.py\|update",
         r"past_key_values?\b.*torch\.cat",
         r"\|_?(?:update|append)_(?:kv|cache)\|",

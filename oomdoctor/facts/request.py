@@ -1,4 +1,4 @@
-"""What the failing request belongs to: blocks of its size (oom.alike_bytes), the batch (owner.step_bytes)."""
+"""What the failing request belongs to: blocks of its size, the batch, a cache, the weights."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _NOT_OF_THE_BATCH = (
 )
 """Operations whose requests stay as they are, or may, when the batch is halved."""
 _OF_THE_STEP = ("owner.activations_bytes", "oom.requested_bytes", "oom.alike_bytes", "oom.allocated_bytes")
+_CACHES = ("owner.kv_bytes", "growth.kept_bytes")
 _KEPT = ("owner.weights_bytes", "owner.gradients_bytes", "owner.optimizer_bytes", "owner.kv_bytes")
 
 
@@ -43,22 +44,31 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("oom.alike_bytes", requested, computed("oom.requested_bytes"), member)
 
 
-def derive_step(_evidence: Evidence, facts: FactSet) -> None:
-    """What half a batch would need half of, once activations are counted and the operation is known.
-
-    Temporaries of the failing line have no name yet: those of the request's size count as well.
-    """
-    of_batch = facts.value("activity.operation") not in _NOT_OF_THE_BATCH
+def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
+    """What each remedy works on, once owners are counted and the operation is known."""
+    operation = facts.value("activity.operation")
     for member in facts.members(Scope.DEVICE):
-        held, requested, alike, live = (_size(name, member, facts) for name in _OF_THE_STEP)
-        if held is None or requested is None:
-            continue
-        if of_batch and alike is not None and live is not None:
-            kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
-            held = max(held, min(alike - requested, live - kept))
-        source = computed(*_OF_THE_STEP, "activity.operation")
-        facts.put("owner.step_bytes", held, source, member)
-        facts.put("oom.of_step_bytes", requested if of_batch else 0, source, member)
+        _put_step(member, operation not in _NOT_OF_THE_BATCH, facts)
+        caches = [size for name in _CACHES if (size := _size(name, member, facts)) is not None]
+        facts.put("owner.cache_bytes", max(caches, default=None), computed(*_CACHES), member)
+        weights, requested = _size("owner.weights_bytes", member, facts), _size("oom.requested_bytes", member, facts)
+        if weights is not None and requested is not None:
+            source = computed("owner.weights_bytes", "oom.requested_bytes", "activity.operation")
+            wanted = weights + (requested if operation == "weights" else 0)
+            facts.put("owner.weights_wanted_bytes", wanted, source, member)
+
+
+def _put_step(member: str, of_batch: bool, facts: FactSet) -> None:
+    """What half a batch needs half of. Temporaries of the failing line have no name yet: those of its size count."""
+    held, requested, alike, live = (_size(name, member, facts) for name in _OF_THE_STEP)
+    if held is None or requested is None:
+        return
+    if of_batch and alike is not None and live is not None:
+        kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
+        held = max(held, min(alike - requested, live - kept))
+    source = computed(*_OF_THE_STEP, "activity.operation")
+    facts.put("owner.step_bytes", held, source, member)
+    facts.put("oom.of_step_bytes", requested if of_batch else 0, source, member)
 
 
 def _size(name: str, member: str, facts: FactSet) -> int | None:

@@ -186,6 +186,8 @@ def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bo
         (("net.py", 3, "attend", "x = self.out(y)"), None),
         (("cache.py", 3, "__init__", "self.k_cache.append(torch.zeros(shape, device=device))"), "kv-pool"),
         (("serve.py", 3, "allocate_kv_cache", "return [torch.empty(s) for s in shapes]"), "kv-pool"),
+        (("gpt.py", 3, "forward", "k, v = torch.cat((pk, k), dim=2), torch.cat((pv, v), dim=2)"), "kv-append"),
+        (("gpt.py", 3, "forward", "x = torch.cat((x, skip), dim=1)"), "activation"),
         (("chat.py", 3, "step", "self.cache[i] = torch.cat([self.cache[i], new])"), None),
     ],
 )

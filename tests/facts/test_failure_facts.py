@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from given import event, facts_of, gib, mib, oom, run
+from given import HERE, event, facts_of, gib, mib, oom, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomdoctor.facts import derive_facts
+from oomdoctor.facts import derive_facts, failure
+from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import AllocatorState, DeviceOomRecord, ProcessRecord
 from oomdoctor.model.source import Source
 
@@ -272,3 +274,15 @@ def test_processes_of_the_same_command_are_no_strangers():
     alone = derive_facts(Evidence(events=(message,)))
     assert alone.value("oom.sibling_bytes", "cuda:0") is None
     assert alone.value("oom.foreign_bytes", "cuda:0") == gib(11)
+
+
+@pytest.mark.parametrize(("requested", "free", "shortfall"), [(8, 14, 6), (8, 20, 0), (1, 1, 1), (11, 10, 2)])
+def test_the_allocator_asks_for_segments(requested: int, free: int, shortfall: int):
+    facts = FactSet(REGISTRY)
+    for name, size in (("requested", mib(requested)), ("free", mib(free)), ("reserved", gib(4)), ("total", gib(6))):
+        facts.put(f"oom.{name}_bytes", size, HERE, "cuda:0")
+    facts.put("oom.failed", True, HERE, "cuda:0")
+    facts.put("oom.requested_exact", True, HERE, "cuda:0")
+    failure.derive(Evidence(), facts)
+    assert facts.value("oom.shortfall_bytes", "cuda:0") == mib(shortfall)
+    assert facts.value("oom.free_suffices", "cuda:0") is (shortfall == 0)
