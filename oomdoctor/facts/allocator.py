@@ -18,7 +18,7 @@ from ..model.snapshot import Snapshot, SnapshotOom
 from ..model.source import Source
 from ..model.units import MIB
 from .deriver import device_member, member_for
-from .growth import put_growth
+from .growth import put_growth, put_spike_of_curve
 
 _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
 _SAME_MOMENT_BYTES = 16 * MIB
@@ -41,6 +41,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             _put_oom(ownership, oom, member, facts)
         _put_state(ownership, oom, member, facts, _request(evidence, ownership, oom))
         found = put_growth(ownership, oom, member, facts)
+        if oom is not None:
+            put_spike_of_curve(ownership, oom, member, facts)
         _put_owners(ownership, oom, found, member, facts)
 
 

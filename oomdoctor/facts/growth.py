@@ -7,6 +7,7 @@ import numpy as np
 from ..allocator.growth import Growth, Steps, find_steps, growth
 from ..allocator.owners import Ownership
 from ..allocator.replay import BEFORE_RING, Replay
+from ..allocator.spike import find_spike, stands_out
 from ..model.facts import FactSet
 from ..model.snapshot import ACTIONS, SnapshotOom
 from ..model.source import Source
@@ -14,9 +15,6 @@ from ..model.source import Source
 _ALLOC = ACTIONS.index("alloc")
 _REMAINS = 0.5
 _FEWEST_EARLIER = 3
-_FAR_ABOVE = 2.0
-_ABOVE_LEVEL = 1.25
-_LEVEL = 1.5
 
 
 def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet) -> Growth | None:
@@ -80,8 +78,7 @@ def _put_spike(
     """Compare the failing step, with the request it did not get, to the steps before it.
 
     What all steps share (weights, state) is taken off before ratios are formed. The failing step's need is a lower
-    bound: it ended at the request. Far above is twice the highest step before, or a quarter above steps that were
-    level.
+    bound: it ended at the request.
     """
     begin = int(steps.first_event[-1])
     chosen = ownership.replay.events.action[begin : oom.event_index] == _ALLOC
@@ -96,8 +93,14 @@ def _put_spike(
         facts.put("spike.sudden", False, source, member)
         return
     shared = int(steps.live_bytes.sum(axis=0)[1:].min())
-    above = need - shared
-    highest, middle = int(earlier.max()) - shared, float(np.median(earlier)) - shared
-    level = highest <= _LEVEL * middle
-    sudden = above >= _FAR_ABOVE * highest or (level and above >= _ABOVE_LEVEL * highest)
-    facts.put("spike.sudden", bool(sudden), source, member)
+    facts.put("spike.sudden", stands_out(need - shared, earlier - shared), source, member)
+
+
+def put_spike_of_curve(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet) -> None:
+    """What the curve alone tells, where the steps could not be told by their stacks."""
+    allocator = ownership.replay
+    found = find_spike(allocator.live_bytes[: oom.event_index + 1], oom.requested_bytes)
+    if found is not None and facts.value("spike.sudden", member) is None:
+        source = Source(path=ownership.snapshot.path, record=f"live bytes of device {allocator.device} over its events")
+        facts.put("spike.bytes", found.bytes, source, member)
+        facts.put("spike.sudden", found.sudden, source, member)

@@ -1,0 +1,51 @@
+"""GIVEN how live memory went WHEN the last rise is held against those before it THEN only an exception stands out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oomdoctor.allocator.spike import Spike, find_spike, stands_out
+
+FLOOR = 1000
+
+
+def curve(*heights: int, failing: int) -> np.ndarray:
+    """A model is built, then memory rises and falls once for each height, at last half way up the failing rise."""
+    built = np.linspace(0, FLOOR, 11)[1:]
+    steps = [np.concatenate([np.linspace(0, h, 6), np.linspace(h, 0, 6)]) + FLOOR for h in heights]
+    return np.concatenate([built, *steps, np.linspace(0, failing, 6) + FLOOR]).astype(np.int64)
+
+
+def test_one_rise_far_above_level_ones() -> None:
+    assert find_spike(curve(*[100] * 12, failing=250), 50) == Spike(200, sudden=True)
+
+
+def test_the_next_rise_of_the_same_height_is_no_exception() -> None:
+    assert find_spike(curve(*[100] * 12, failing=80), 20) == Spike(0, sudden=False)
+
+
+def test_heights_that_vary_need_twice_the_highest() -> None:
+    varied = (40, 100, 60, 20, 80, 30, 90, 50, 70, 100, 20, 60)
+    assert find_spike(curve(*varied, failing=150), 20) is not None
+    assert not stands_out(170, np.asarray(varied))
+    assert stands_out(200, np.asarray(varied))
+
+
+def test_steps_that_were_doubled_on_the_way_are_no_level() -> None:
+    assert not stands_out(320, np.asarray([20, 20, 20, 40, 40, 40, 80, 80, 80]))
+
+
+@pytest.mark.parametrize(
+    "live",
+    [curve(100, 100, failing=250), np.arange(1000), np.zeros(4, dtype=np.int64), curve(*[100] * 6, failing=0)[:40]],
+    ids=["two steps", "memory only rises", "too short", "no event of the failing step"],
+)
+def test_without_steps_that_repeat_nobody_knows(live: np.ndarray) -> None:
+    found = find_spike(live.astype(np.int64), 50)
+    assert found is None or not found.sudden
+
+
+def test_what_goes_up_and_down_within_a_step_is_not_many_steps() -> None:
+    within = np.concatenate([np.linspace(0, FLOOR, 200), *[np.asarray([1300, 1900, 1400, 1800])] * 20, [FLOOR] * 100])
+    assert find_spike(np.concatenate([within, [4000]]).astype(np.int64), 5000) is None
