@@ -16,7 +16,7 @@ _FEWEST_RISES = 5
 _FAR_ABOVE = 2.0
 _ABOVE_LEVEL = 1.25
 _LEVEL = 1.5
-_RISEN, _FALLEN = 0.25, 0.1
+_RISEN, _FALLEN = 0.06, 0.03
 """Of the highest rise."""
 _TREND = 1.5
 """Where the last third of the rises is all this much higher than the first, they were on their way up: one that is

@@ -40,6 +40,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if oom is not None:
             _put_oom(ownership, oom, member, facts)
         _put_state(ownership, oom, member, facts, _request(evidence, ownership, oom))
+        if oom is not None and not ownership.has_all_stacks:
+            # The steps that stacks tell are the last ones only; what came before them shows in the curve.
+            put_spike_of_curve(ownership, oom, member, facts)
         found = put_growth(ownership, oom, member, facts)
         if oom is not None:
             put_spike_of_curve(ownership, oom, member, facts)

@@ -14,7 +14,7 @@ import numpy as np
 from ..allocator.stacks import FORWARD, Category, StackReading, read_stack
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from ..model.snapshot import Snapshot
 from ..model.units import format_bytes
@@ -117,10 +117,11 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
     for member in facts.members(Scope.DEVICE):
         if facts.value("growth.steady", member) is False:
             continue
-        facts.put("growth.holder", _holder_of_growth(member, facts), computed("owner.holder"), member)
-        if facts.value("growth.holder", member) is not None:
-            held = facts.value("owner.holder_bytes", member)
-            facts.put("growth.kept_bytes", held, computed("owner.holder_bytes"), member)
+        found = _holder_of_growth(member, facts)
+        if found is not None:
+            words, size_fact = found
+            facts.put("growth.holder", words, computed("owner.holder"), member)
+            facts.put("growth.kept_bytes", facts.value(size_fact, member), computed(size_fact), member)
         facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
         stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)
         if isinstance(stack, str) and isinstance(size, int):
@@ -128,19 +129,27 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
             facts.put("growth.holder", f"{stack} ({blocks})", computed("growth.top_stack"), member)
 
 
-def _holder_of_growth(member: str, facts: FactSet) -> str | None:
-    """What keeps the steady growth of a device, in words: the holder by the census, if it holds enough."""
+def _holder_of_growth(member: str, facts: FactSet) -> tuple[str, str] | None:
+    """What keeps the steady growth of a device, if it holds enough: in words, and the fact that says how much."""
     holder, size = facts.value("owner.holder", member), facts.value("owner.holder_bytes", member)
     gained, saved = facts.value("growth.bytes", member), facts.value("owner.holder_saved_bytes", member)
-    if not isinstance(holder, str) or not isinstance(size, int):
-        return None
-    if isinstance(gained, int) and size < gained / 2:
-        return None
+    if not isinstance(holder, str) or not isinstance(size, int) or (isinstance(gained, int) and size < gained / 2):
+        return _collected_modules(member, gained, facts)
     if isinstance(saved, int) and 2 * saved > size:
         graphs = "the graphs of its elements" if facts.value("owner.holder_is_container", member) else "its graph"
         own = f" beside {format_bytes(size - saved)} of its own" if size - saved > _FEWEST_HELD * size else ""
-        return f"{holder}, keeps {graphs}: {format_bytes(saved)} saved for backward{own}"
-    return f"{holder}, holds {format_bytes(size)}"
+        return f"{holder}, keeps {graphs}: {format_bytes(saved)} saved for backward{own}", "owner.holder_bytes"
+    return f"{holder}, holds {format_bytes(size)}", "owner.holder_bytes"
+
+
+def _collected_modules(member: str, gained: FactValue | None, facts: FactSet) -> tuple[str, str] | None:
+    """Modules in a list or the like are copies, or parts of a model; where memory grew by so much, copies."""
+    model, size = facts.value("owner.model", member), facts.value("owner.weights_bytes", member)
+    if not isinstance(model, str) or not isinstance(size, int) or not isinstance(gained, int):
+        return None
+    if not model.startswith("modules in ") or size < gained / 2:
+        return None
+    return f"{model}, holds {format_bytes(size)}", "owner.weights_bytes"
 
 
 def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:

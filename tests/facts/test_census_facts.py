@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from given import HERE, gib, mib, run
 
-from oomdoctor.facts import derive_facts
+from oomdoctor.facts import census, derive_facts
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.holdings import holdings
+from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
 
 LOSSES = CensusGroup(0, "saved-for-backward", "list 'losses' local to train()", gib(15), 300, "/srv/train.py", 15,
@@ -116,6 +118,17 @@ def test_without_gradients_nobody_knows_how_much_state_there_will_be() -> None:
     others = tuple(group for group in GROUPS if group.category != "gradients")
     facts = derive_facts(evidence(replace(WHOLE, groups=others)))
     assert facts.value("owner.optimizer_needed_bytes", "cuda:0") is None
+
+
+def test_copies_of_a_model_in_a_list_keep_what_grew() -> None:
+    copies = CensusGroup(0, "parameters", "modules in list 'snapshots' local to train()", gib(10), 800)
+    facts = FactSet(REGISTRY)
+    census.derive(evidence(replace(WHOLE, groups=(copies, *GROUPS[2:]))), facts)
+    facts.put("growth.steady", True, HERE, "cuda:0")
+    facts.put("growth.bytes", gib(9), HERE, "cuda:0")
+    census.derive_holder(Evidence(), facts)
+    assert facts.value("growth.holder", "cuda:0") == ("modules in list 'snapshots' local to train(), holds 12.10 GiB")
+    assert facts.value("growth.kept_bytes", "cuda:0") == facts.value("owner.weights_bytes", "cuda:0")
 
 
 def test_what_is_kept_is_all_that_the_holder_holds() -> None:
