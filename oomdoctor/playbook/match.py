@@ -78,7 +78,7 @@ def _same_place(one: Finding, other: Finding) -> bool:
 
 def _does_not_suffice(remedy: Remedy) -> int:
     """What is enough comes first, what is not enough last; else the order of the rule, which is that of the effort."""
-    return 1 if remedy.enough is None or remedy.check_first else 0 if remedy.enough else 2
+    return 1 if remedy.enough is None else 0 if remedy.enough else 2
 
 
 class _Writer:
