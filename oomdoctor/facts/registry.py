@@ -123,7 +123,7 @@ _SPECS = (
     FactSpec("owner.activations_bytes", B, DEVICE, "bytes of activations, what is saved for backward included"),
     FactSpec("owner.logits_bytes", B, DEVICE, "bytes of tensors with a number for every token and every word of the vocabulary"),
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
-    FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations"),
+    FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations and logits"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
     FactSpec("owner.holder", TEXT, DEVICE, "the variable, attribute or collection that holds most (parameters, gradients and optimizer state aside), and its line"),
     FactSpec("owner.holder_bytes", B, DEVICE, "bytes it holds, those that autograd keeps for it included"),
