@@ -6,7 +6,7 @@ last; facts of two snapshots are never mixed under one device.
 
 from __future__ import annotations
 
-from ..allocator.fragmentation import Fragmentation, fragmentation
+from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
 from ..allocator.growth import Growth
 from ..allocator.owners import Ownership
 from ..allocator.replay import BEFORE_RING, replay
@@ -14,13 +14,16 @@ from ..allocator.stacks import FORWARD, Category
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.run import DeviceOomRecord
 from ..model.snapshot import Snapshot, SnapshotOom
 from ..model.source import Source
 from ..model.units import MIB
 from .deriver import device_member, member_for
+from .device_records import speaking_record
 from .growth import put_growth, put_spike_of_curve
 
 _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
+_SAME_MOMENT_SECONDS = 2.0
 _SAME_MOMENT_BYTES = 16 * MIB
 _SAME_MOMENT_SHARE = 0.01
 _OWNERS = (
@@ -33,10 +36,15 @@ _OWNERS = (
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of every device that a snapshot shows."""
     for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
-        snapshot = speaking_snapshot(evidence.snapshots, device)
+        record = speaking_record(evidence, device)
+        snapshot = speaking_snapshot(evidence.snapshots, device, record)
         ownership = Ownership(snapshot, replay(snapshot, device))
         oom = latest_oom(snapshot, device)
         member = device_member(device, snapshot.backend)
+        if oom is not None and record is not None and not _shows(snapshot, oom, record):
+            # Of an earlier failure: what was live then is not what was live when it failed for good.
+            put_growth(ownership, oom, member, facts)
+            continue
         if oom is not None:
             _put_oom(ownership, oom, member, facts)
         _put_state(ownership, oom, member, facts, _request(evidence, ownership, oom))
@@ -55,15 +63,31 @@ def latest_oom(snapshot: Snapshot, device: int) -> SnapshotOom | None:
     return max(ooms, key=lambda oom: oom.event_index, default=None)
 
 
-def speaking_snapshot(snapshots: tuple[Snapshot, ...], device: int) -> Snapshot:
-    """The snapshot whose word on `device` counts. At least one of `snapshots` must show it."""
+def _shows(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> bool:
+    """Whether the failure of a snapshot is the recorded one."""
+    if record.snapshot_path is not None and snapshot.path.endswith(record.snapshot_path):
+        return True
+    late = None if oom.time_us is None else abs(oom.time_us / 1e6 - record.time_seconds)
+    return (late is None or late <= _SAME_MOMENT_SECONDS) and segment_size(oom.requested_bytes) in (
+        record.requested_bytes,
+        segment_size(record.requested_bytes),
+    )
 
-    def rank(position: int) -> tuple[bool, int, int, int]:
+
+def speaking_snapshot(snapshots: tuple[Snapshot, ...], device: int, record: DeviceOomRecord | None = None) -> Snapshot:
+    """The snapshot whose word on `device` counts. At least one of `snapshots` must show it.
+
+    That of the recorded failure, else the one with the latest failure, else the latest.
+    """
+
+    def rank(position: int) -> tuple[bool, bool, int, int, int]:
         snapshot = snapshots[position]
         oom = latest_oom(snapshot, device)
         times = [int(trace.time_us.max(initial=-1)) for trace in snapshot.events if trace.device == device]
         oom_time = oom.time_us if oom is not None and oom.time_us is not None else -1
-        return oom is not None, oom_time, max(times, default=-1), position
+        path = record.snapshot_path if record is not None else None
+        own = path is not None and snapshot.path.endswith(path)
+        return own, oom is not None, oom_time, max(times, default=-1), position
 
     return snapshots[max((i for i, s in enumerate(snapshots) if device in s.devices), key=rank)]
 
@@ -162,6 +186,7 @@ def _put_owners(
     when = f"oom event {event}" if oom is not None else "end of the recording"
     source = _source(ownership, f"stacks of the blocks live at the {when}" if event != BEFORE_RING else "blocks")
     owners = ownership.owners(event)
+    facts.put("owner.unrecorded_bytes", ownership.by_category(event).get(Category.UNKNOWN, 0), source, member)
     unnamed = sum(owner.bytes for owner in owners if owner.category is Category.UNKNOWN)
     named = [owner for owner in owners if owner.category is not Category.UNKNOWN]
     if named and named[0].bytes > unnamed:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
-from ..allocator.stacks import FORWARD, Category, StackReading, read_stack
+from ..allocator.stacks import FORWARD, Category
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
-from ..model.snapshot import Snapshot
 from ..model.units import format_bytes
 from .deriver import computed, device_member
-from .incidents import latest_device_records
+from .device_records import snapshot_of, speaking_records
+from .unheld import read_unheld
 
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.weights_bytes": ("parameters", "buffers"),
@@ -48,22 +46,15 @@ _WORDS = {
 _FEWEST_HELD = 0.02
 
 
-@dataclass(frozen=True)
-class _Rest:
-    """Blocks that nobody in Python holds, as the stacks tell them: bytes and blocks of each reading."""
-
-    by_owner: Mapping[str, tuple[int, int]]
-    by_fact: Mapping[str, int]
-
-
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of each device that a census of its latest failure describes."""
-    for member, device, record, census in _censuses(evidence):
+    for member, device, record, census in speaking_censuses(evidence):
         source = census.source
         groups = [group for group in census.groups if group.device == device.device]
-        rest = _rest(evidence, record, device)
+        rest = read_unheld(device, snapshot_of(evidence, record))
         for name, categories in _CATEGORIES.items():
-            held = sum(group.bytes for group in groups if group.category in categories) + rest.by_fact.get(name, 0)
+            held = sum(group.bytes for group in groups if group.category in categories)
+            held += sum(block.bytes for block in rest if _OF_STACKS.get(block.category) == name)
             facts.put(name, held or (0 if census.complete else None), source, member)
         saved = sum(group.bytes for group in groups if group.category == "saved-for-backward")
         facts.put("owner.saved_for_backward_bytes", saved, source, member)
@@ -155,7 +146,7 @@ def _collected_modules(member: str, gained: FactValue | None, facts: FactSet) ->
 def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
     """For each device with a census: its owners, then the stacks of what nobody in Python holds; they add up."""
     found = {}
-    for member, device, record, census in _censuses(evidence):
+    for member, device, record, census in speaking_censuses(evidence):
         how = "census by the probe" if census.complete else f"census by the probe, cut short ({census.stopped})"
         groups = sorted((g for g in census.groups if g.device == device.device), key=lambda g: -g.bytes)
         rows = [Holding(member, _words(group), group.bytes, group.count, how) for group in groups[:_MOST_OWNERS]]
@@ -163,8 +154,8 @@ def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
         if small:
             size, count = sum(group.bytes for group in small), sum(group.count for group in small)
             rows.append(Holding(member, f"{len(small)} other owners", size, count, "sum of the smaller rows"))
-        for owner, (size, count) in _rest(evidence, record, device).by_owner.items():
-            rows.append(Holding(member, f"no Python object; {owner}", size, count, "stack of the allocation"))
+        for blocks in read_unheld(device, snapshot_of(evidence, record)):
+            rows.append(Holding(member, f"no Python object; {blocks.owner}", blocks.bytes, blocks.count, blocks.how))
         if rows:
             found[member] = tuple(rows)
     return found
@@ -210,49 +201,14 @@ def _place(group: CensusGroup) -> str:
     return f"{group.owner}{length}, {where} {name}:{group.line}"
 
 
-def _censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, DeviceOomRecord, Census]]:
+def speaking_censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, DeviceOomRecord, Census]]:
     """Each device once: by the census of its own last failure, else by that of another device's."""
     counted: dict[int, tuple[CensusDevice, DeviceOomRecord, Census]] = {}
-    records = latest_device_records(evidence)
+    records = sorted(speaking_records(evidence).values(), key=lambda record: -record.time_seconds)
     for own in (True, False):
-        for record in reversed(records):
+        for record in records:
             for device in record.census.devices if record.census is not None else ():
                 if (device.device == record.device) is own and record.census is not None:
                     counted.setdefault(device.device, (device, record, record.census))
     for index, (device, record, census) in sorted(counted.items()):
         yield device_member(index), device, record, census
-
-
-def _rest(evidence: Evidence, record: DeviceOomRecord, device: CensusDevice) -> _Rest:
-    """What the stacks of the snapshot say of blocks without a holder; of those not listed, only how many they are."""
-    size, count = device.unheld_bytes or 0, device.unheld_count or 0
-    by_owner: dict[str, tuple[int, int]] = {}
-    by_fact: dict[str, int] = {}
-    snapshot = _snapshot(evidence, record)
-    if snapshot is not None and device.unheld_addresses:
-        wanted = np.asarray(device.unheld_addresses, dtype=np.uint64)
-        mine = snapshot.segments.device[snapshot.blocks.segment] == device.device
-        chosen = np.flatnonzero(mine & (snapshot.blocks.state == 1) & np.isin(snapshot.blocks.address, wanted))
-        readings: dict[int, StackReading] = {}
-        for row in chosen.tolist():
-            stack, held = int(snapshot.blocks.stack[row]), int(snapshot.blocks.size_bytes[row])
-            if stack < 0 or held > size:
-                continue
-            reading = readings.get(stack)
-            if reading is None:
-                reading = readings[stack] = read_stack(snapshot.stacks[stack])
-            bytes_before, count_before = by_owner.get(reading.owner, (0, 0))
-            by_owner[reading.owner] = bytes_before + held, count_before + 1
-            fact = _OF_STACKS.get(reading.category)
-            if fact is not None:
-                by_fact[fact] = by_fact.get(fact, 0) + held
-            size, count = size - held, max(0, count - 1)
-    if size > 0:
-        by_owner["no stack was recorded"] = size, max(1, count)
-    return _Rest(by_owner, by_fact)
-
-
-def _snapshot(evidence: Evidence, record: DeviceOomRecord) -> Snapshot | None:
-    if record.snapshot_path is None:
-        return None
-    return next((one for one in evidence.snapshots if one.path.endswith(record.snapshot_path)), None)

@@ -38,10 +38,15 @@ def _until_failure(run: RunRecord) -> Iterator[DeviceReading]:
             yield replace(reading, used_bytes=None, free_bytes=None, utilization=None, processes=None)
 
 
+def last_reading(evidence: Evidence) -> dict[int, DeviceReading]:
+    """The reading of each device that its facts are about."""
+    return {index: _fullest_late(found) for index, found in readings_by_device(evidence).items()}
+
+
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """The last reading of each device, and the spread between devices."""
     readings = readings_by_device(evidence)
-    last = {index: _fullest_late(found) for index, found in readings.items()}
+    last = last_reading(evidence)
     for index, reading in last.items():
         member, source = device_member(index), reading.source
         facts.put("device.total_bytes", reading.total_bytes, source, member)

@@ -92,7 +92,7 @@ def _went_on(run: RunRecord) -> bool:
     A pool's thread keeps the error of a task for whoever asks; whether anybody did is not known.
     """
     last = max(run.device_ooms, key=lambda record: record.time_seconds, default=None)
-    if last is None or any(e.is_device_oom or e.is_memory_error for e in run.exceptions):
+    if last is None or any(e.is_device_oom or e.is_library_oom or e.is_memory_error for e in run.exceptions):
         return False
     if any(_KEPT_BY_POOL.search(frame.file) for record in run.device_ooms for frame in record.frames):
         return False

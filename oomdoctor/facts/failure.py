@@ -6,18 +6,28 @@ Arithmetic (all figures of one message): the segments of this process are `reser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from ..allocator.fragmentation import segment_size
 from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
-from ..model.run import DeviceOomRecord
+from ..model.run import DeviceOomRecord, RunRecord
 from ..model.source import Source
 from ..model.units import GIB, MIB, TIB
 from .deriver import computed, device_member, member_for
-from .incidents import latest_device_failures, latest_device_records
+from .device_records import (
+    card_of,
+    latest_device_records,
+    outside_the_allocator,
+    process_on,
+    processes_beside,
+    reading_at_failure,
+    run_of,
+    speaking_records,
+)
+from .incidents import latest_device_failures, same_request
 
 CONTEXT_ALLOWANCE_BYTES = GIB
 """At most this much of the unexplained bytes is taken for the process's own context and libraries.
@@ -30,7 +40,9 @@ _ROUNDING_BYTES = 16 * MIB
 
 _BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
 _ROUND_BYTES = 128 * MIB
-_SAME_MOMENT_SECONDS = 2.0
+_ROUNDING = 0.01
+_CAPPED_BELOW = 0.999
+"""Share of the device's size below which the total that the allocator was told is a cap."""
 _IMPOSSIBLE_DEVICE_BYTES = TIB
 """No accelerator has this much: a single request beyond it is not about capacity."""
 
@@ -38,14 +50,16 @@ _IMPOSSIBLE_DEVICE_BYTES = TIB
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of the latest incident: the probe's records first, then the messages."""
     records = latest_device_records(evidence)
+    speaking = speaking_records(evidence)
     events = latest_device_failures(evidence)
     capped = {event.device for event in events if event.size("allowed_bytes") is not None}
-    for record in records:
-        _put_record(record, record.device in capped, facts)
-        _put_reading(evidence, record, facts)
+    for record in speaking.values():
+        _put_record(evidence, record, record.device in capped, facts)
     siblings = {process.pid for run in evidence.runs for process in run.processes}
     for event in events:
-        _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
+        recorded = _record_of(evidence, event, speaking)
+        if recorded is None or _tell_of_one(event, recorded):
+            _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
     _put_pool_dump(evidence, facts)
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
@@ -61,14 +75,39 @@ def _backend(event: LogEvent) -> str:
     return word if word in _BACKENDS else "other"
 
 
-def _put_record(record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> None:
+def _record_of(evidence: Evidence, event: LogEvent, speaking: Mapping[int, DeviceOomRecord]) -> DeviceOomRecord | None:
+    """The record that the facts of a message's device are about."""
+    if event.device is not None:
+        return speaking.get(event.device)
+    return next((one for index, one in speaking.items() if device_member(index) == member_for(evidence, None)), None)
+
+
+def _tell_of_one(event: LogEvent, record: DeviceOomRecord) -> bool:
+    """Whether a message can be of the recorded failure: another rank's, or an earlier one, has figures of its own."""
+    if None not in (event.rank, record.rank) and event.rank != record.rank:
+        return False
+    printed, held = _allocated(event), record.state.allocated_bytes if record.state is not None else None
+    if printed is not None and held is not None and abs(printed - held) > max(_ROUNDING_BYTES, _ROUNDING * held):
+        return False
+    return same_request(event.size("requested_bytes"), record.requested_bytes)
+
+
+def _allocated(event: LogEvent) -> int | None:
+    """What live tensors hold. Torch counts what is free in the pools of graphs to it as well, and says how much."""
+    allocated = event.size("allocated_bytes")
+    return None if allocated is None else max(0, allocated - (event.size("private_pool_bytes") or 0))
+
+
+def _put_record(evidence: Evidence, record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> None:
     """Under a memory fraction torch tells its observer the share as the total, but what is free of the whole device."""
-    member, source = device_member(record.device), record.source
+    member, source, run = device_member(record.device), record.source, run_of(evidence, record)
     total, free = record.device_total_bytes, record.device_free_bytes
-    if is_capped or (total is not None and free is not None and free > total):
+    card = None if run is None else card_of(run, record)
+    size = None if card is None else card.total_bytes
+    if total is not None and (is_capped or total < max(free or 0, _CAPPED_BELOW * (size or 0))):
         facts.put("oom.allowed_bytes", total, source, member)
         facts.put("oom.capped_by", "fraction", source)
-        total = None
+        total = size
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
     facts.put("oom.backend", "cuda", source)
@@ -80,39 +119,32 @@ def _put_record(record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> Non
         facts.put("oom.allocated_bytes", state.allocated_bytes, source, member)
         facts.put("oom.reserved_bytes", state.reserved_bytes, source, member)
         facts.put("oom.active_bytes", state.active_bytes, source, member)
+    if run is not None:
+        _put_reading(run, record, facts)
 
 
-def _put_reading(evidence: Evidence, record: DeviceOomRecord, facts: FactSet) -> None:
-    """What the driver said of the device and of all processes on it while the failed one still held its memory.
-
-    Not where the program's numbers of devices are not the driver's, nor where the driver's numbers of processes are not
-    ours (in a container).
-    """
-    for run in evidence.runs:
-        if record not in run.device_ooms or any(name.endswith("VISIBLE_DEVICES") for name in run.variables):
-            continue
-        for reading in reversed(run.device_readings):
-            late = (reading.time_seconds or 0.0) - record.time_seconds
-            if not reading.at_failure or reading.index != record.device or not -1.0 <= late <= _SAME_MOMENT_SECONDS:
-                continue
-            own = next((p for p in reading.processes or () if p.pid == record.pid), None)
-            if own is None or own.used_bytes is None:
-                return
-            member, source = f"cuda:{record.device}", reading.source
-            ours = {process.pid for process in run.processes}
-            related = [p for p in reading.processes or () if p.pid != record.pid and p.pid in ours]
-            others = [p for p in reading.processes or () if p.pid != record.pid and p.pid not in ours]
-            facts.put("oom.process_used_bytes", own.used_bytes, source, member)
-            if related:
-                facts.put("oom.sibling_bytes", sum(p.used_bytes or 0 for p in related), source, member)
-            if all(other.used_bytes is not None for other in others):
-                facts.put("oom.foreign_measured", True, source, member)
-                facts.put("oom.foreign_bytes", sum(other.used_bytes or 0 for other in others), source, member)
-                largest = max(others, key=lambda other: other.used_bytes or 0, default=None)
-                if largest is not None:
-                    name = f"{largest.name or 'unnamed'} (pid {largest.pid})"
-                    facts.put("oom.foreign_process", name, source, member)
-            return
+def _put_reading(run: RunRecord, record: DeviceOomRecord, facts: FactSet) -> None:
+    """What the driver said of the device and of all processes on it while the failed one still held its memory."""
+    member, reading = device_member(record.device), reading_at_failure(run, record)
+    outside = outside_the_allocator(run, record)
+    if outside is not None:
+        size, look = outside
+        facts.put("oom.outside_allocator_bytes", size, look.source, member)
+        if reading is None and record.state is not None and record.state.reserved_bytes is not None:
+            facts.put("oom.process_used_bytes", record.state.reserved_bytes + size, look.source, member)
+    if reading is None:
+        return
+    source, own = reading.source, process_on(reading, record.pid)
+    related, others = processes_beside(run, record, reading)
+    facts.put("oom.process_used_bytes", None if own is None else own.used_bytes, source, member)
+    if related and all(one.used_bytes is not None for one in related):
+        facts.put("oom.sibling_bytes", sum(one.used_bytes or 0 for one in related), source, member)
+    if all(other.used_bytes is not None for other in others):
+        facts.put("oom.foreign_measured", True, source, member)
+        facts.put("oom.foreign_bytes", sum(other.used_bytes or 0 for other in others), source, member)
+        largest = max(others, key=lambda other: other.used_bytes or 0, default=None)
+        if largest is not None:
+            facts.put("oom.foreign_process", f"{largest.name or 'unnamed'} (pid {largest.pid})", source, member)
 
 
 def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:
@@ -130,13 +162,13 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
         "requested",
         "total",
         "free",
-        "allocated",
         "active",
         "reserved_unallocated",
         "private_pool",
         "allowed",
     ):
         facts.put(f"oom.{name}_bytes", event.size(f"{name}_bytes"), source, member)
+    facts.put("oom.allocated_bytes", _allocated(event), source, member)
     allocated, idle = event.size("allocated_bytes"), event.size("reserved_unallocated_bytes")
     reserved = event.size("reserved_bytes")
     if reserved is None and allocated is not None and idle is not None:
@@ -250,8 +282,10 @@ def _put_derived(member: str, facts: FactSet) -> None:
     value = _reader(member, facts)
     reserved, allocated = value("oom.reserved_bytes"), value("oom.allocated_bytes")
     if reserved is not None and allocated is not None:
-        idle = max(0, reserved - allocated)
-        source = computed("oom.reserved_bytes", "oom.allocated_bytes")
+        private = value("oom.private_pool_bytes") or 0
+        idle = max(0, reserved - allocated - private)
+        of = ("oom.reserved_bytes", "oom.allocated_bytes", *(["oom.private_pool_bytes"] if private else []))
+        source = computed(*of)
         facts.put("oom.reserved_unallocated_bytes", idle, source, member)
     total, free = value("oom.total_bytes"), value("oom.free_bytes")
     requested, allowed = value("oom.requested_bytes"), value("oom.allowed_bytes")

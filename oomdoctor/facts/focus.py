@@ -14,6 +14,7 @@ from ..model.run import RunRecord
 from ..model.snapshot import Snapshot
 from ..model.source import Source
 from .allocator import speaking_snapshot
+from .device_records import speaking_records
 
 _LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
 _DEVICE = {
@@ -138,5 +139,6 @@ def _kept(evidence: Evidence, keep: Callable[[str | None], bool], runs: tuple[Ru
 
 def _speaking(evidence: Evidence) -> tuple[Snapshot, ...]:
     devices = sorted({device for snapshot in evidence.snapshots for device in snapshot.devices})
-    speaking = [id(speaking_snapshot(evidence.snapshots, device)) for device in devices]
+    records = speaking_records(evidence)
+    speaking = [id(speaking_snapshot(evidence.snapshots, device, records.get(device))) for device in devices]
     return tuple(snapshot for snapshot in evidence.snapshots if id(snapshot) in speaking or not snapshot.devices)

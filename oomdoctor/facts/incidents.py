@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..model.diagnosis import Incident
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.run import DeviceOomRecord, RunRecord
+from ..model.run import RunRecord
 from ..model.source import Source
 from .deriver import device_member, member_namer
 from .focus import focus, others
@@ -70,15 +70,6 @@ def latest_device_failures(evidence: Evidence) -> tuple[LogEvent, ...]:
         elif len(event.fields) > len(standing.fields):
             kept[place] = event
     return tuple(reversed(kept.values()))
-
-
-def latest_device_records(evidence: Evidence) -> tuple[DeviceOomRecord, ...]:
-    """The probe's record of the last failure on each device."""
-    kept: dict[tuple[int, int], DeviceOomRecord] = {}
-    for run in evidence.runs:
-        for record in sorted(run.device_ooms, key=lambda record: record.time_seconds):
-            kept[(record.device, record.pid)] = record
-    return tuple(kept.values())
 
 
 def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:

@@ -8,7 +8,7 @@ from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, RunRecord
 from ..model.units import MIB
 from .deriver import device_member
-from .incidents import latest_device_records
+from .device_records import latest_device_records
 
 _NOBODY_BYTES = 64 * MIB
 """A process that holds less than this on a device does not work on it."""
@@ -35,8 +35,8 @@ def _put(record: DeviceOomRecord, run: RunRecord, facts: FactSet) -> None:
         for reading in run.device_readings
         if reading.at_failure and -1.0 <= (reading.time_seconds or 0.0) - record.time_seconds <= _SAME_MOMENT_SECONDS
     }
-    # Only where the process sees all devices are its numbers the driver's.
-    if record.visible_devices is None or record.visible_devices != len(readings):
+    # Only where the readings have the numbers of the process, and show all that it sees.
+    if not run.device_numbers_known or record.visible_devices != len(readings):
         return
     idle = [
         (free, reading)

@@ -125,6 +125,7 @@ _SPECS = (
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
     FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations and logits"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
+    FactSpec("owner.unrecorded_bytes", B, DEVICE, "bytes of live blocks whose stack was not recorded"),
     FactSpec("owner.holder", TEXT, DEVICE, "the variable, attribute or collection that holds most (parameters, gradients and optimizer state aside), and its line"),
     FactSpec("owner.holder_bytes", B, DEVICE, "bytes it holds, those that autograd keeps for it included"),
     FactSpec("owner.holder_saved_bytes", B, DEVICE, "of these, what autograd keeps for the graphs of its tensors"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 
 from ..model.run import ExceptionRecord, HostSample, RunRecord
@@ -27,7 +28,7 @@ def last_host_error(run: RunRecord) -> ExceptionRecord | None:
 
 def failed_seconds(run: RunRecord) -> float | None:
     """When the last failure came: the probe's record of it, else the end of the run; None where neither is known."""
-    told = [e.time_seconds for e in run.exceptions if e.is_memory_error]
+    told = [e.time_seconds for e in run.exceptions if e.is_memory_error or e.is_device_oom or e.is_library_oom]
     told += [record.time_seconds for record in run.device_ooms]
     return run.ended_seconds if was_killed(run) or not told else max(told)
 
@@ -89,7 +90,10 @@ def _at_failure(size: int | None, peak: int | None, points: list[tuple[float, in
 def is_until_failure(run: RunRecord, time_seconds: float | None) -> bool:
     """Whether a look at a device at this time shows it before, or just as, the last failure came."""
     end = failed_seconds(run)
-    return end is None or time_seconds is None or time_seconds <= end + _IN_TURN_SECONDS
+    if end is None or time_seconds is None:
+        return True
+    # After the end of the command nothing shows what it held.
+    return time_seconds <= min(end + _IN_TURN_SECONDS, run.ended_seconds or math.inf)
 
 
 def process_limit(run: RunRecord) -> int | None:

@@ -127,6 +127,8 @@ class ExceptionRecord:
     is_memory_error: bool = False
     is_device_oom: bool = False
     """It says that a device ran out of memory, or was raised from or during one that does."""
+    is_library_oom: bool = False
+    """It, or what it was raised from or during, says that the driver or a library found no device memory left."""
     fatal: bool = True
     thread: str | None = None
     rank: int | None = None
@@ -161,6 +163,7 @@ class AllocatorState:
     ooms: int | None = None
     free_bytes: int | None = None
     total_bytes: int | None = None
+    pid: int | None = None
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,16 @@ class DeviceOomRecord:
 
 
 @dataclass(frozen=True)
+class VisibleDevice:
+    """A device as a process sees it."""
+
+    index: int
+    """The process's own number."""
+    uuid: str | None = None
+    total_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class ProcessRecord:
     """A process in which the probe ran."""
 
@@ -251,6 +264,8 @@ class ProcessRecord:
     torch_version: str | None = None
     rank: int | None = None
     ended_cleanly: bool | None = None
+    devices: tuple[VisibleDevice, ...] = ()
+    """Empty: it has not initialised CUDA, or nobody recorded which devices it sees."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +285,12 @@ class RunRecord:
     sample_interval_seconds: float | None = None
     samples: tuple[HostSample, ...] = ()
     device_readings: tuple[DeviceReading, ...] = ()
-    """All readings of all devices, in time order."""
+    """Readings in time order of all devices that the command sees, by its own numbers of them."""
+    hidden_device_readings: tuple[DeviceReading, ...] = ()
+    """Those of devices that it does not see (CUDA_VISIBLE_DEVICES), by the driver's numbers."""
+    device_numbers_known: bool = True
+    """False: its processes number the devices in different ways, or in one that nobody recorded; the readings then
+    have the driver's numbers."""
     processes: tuple[ProcessRecord, ...] = ()
     exceptions: tuple[ExceptionRecord, ...] = ()
     device_ooms: tuple[DeviceOomRecord, ...] = ()

@@ -27,8 +27,10 @@ from ..model.run import (
     ProcessRecord,
     RunRecord,
     StackFrame,
+    VisibleDevice,
 )
 from ..model.source import Source
+from .numbering import number_devices
 
 __all__ = ["StoredRun", "is_bundle", "read_run"]
 
@@ -61,6 +63,9 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     bundle = read_bundle(path)
     manifest = bundle.manifest
     processes = _Processes(bundle, shown)
+    variables = _words(manifest.get("variables"))
+    known = processes.processes()
+    devices = number_devices(_device_readings(bundle.supervisor, f"{shown}supervisor.records"), known, variables)
     end = next(iter(bundle.supervisor.of_kind("exit")), None)
     started = _number(manifest.get("started"))
     run = RunRecord(
@@ -75,14 +80,16 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         counters=_last(bundle.supervisor, "counters", lambda data: _build(OomCounters, data), OomCounters()),
         sample_interval_seconds=_number(manifest.get("sample_interval_seconds")),
         samples=_samples(bundle.supervisor),
-        device_readings=_device_readings(bundle.supervisor, f"{shown}supervisor.records"),
-        processes=processes.processes(),
+        device_readings=devices.seen,
+        hidden_device_readings=devices.hidden,
+        device_numbers_known=devices.known,
+        processes=known,
         exceptions=processes.exceptions(),
         device_ooms=processes.device_ooms(),
         allocator_states=processes.allocator_states(),
         versions=_versions(bundle, processes),
         host=_words(manifest.get("host")),
-        variables=_words(manifest.get("variables")),
+        variables=variables,
         unseen=_unseen(bundle.supervisor),
         complete=bundle.complete,
     )
@@ -120,6 +127,7 @@ class _Processes:
     def processes(self) -> tuple[ProcessRecord, ...]:
         torch = {pid: _text(record.data.get("version")) for pid, record in self._of_kind("torch")}
         ends = {pid: record.data.get("clean") for pid, record in self._of_kind("end")}
+        devices = {pid: _built(VisibleDevice, record.data.get("devices")) for pid, record in self._of_kind("devices")}
         latest: dict[int, ProcessRecord] = {}
         for pid, record in self._of_kind("process"):
             data = record.data
@@ -133,6 +141,7 @@ class _Processes:
                 torch_version=torch.get(pid),
                 rank=self._ranks.get(pid),
                 ended_cleanly=clean if isinstance(clean, bool) else None,
+                devices=devices.get(pid, ()),
             )
         return tuple(latest.values())
 
@@ -166,6 +175,7 @@ class _Processes:
                     frames=_frames(error.get("frames")),
                     is_memory_error=error.get("is_memory_error") is True,
                     is_device_oom=any(link.get("is_device_oom") is True for link in _links(data)),
+                    is_library_oom=any(link.get("is_library_oom") is True for link in _links(data)),
                     fatal=data.get("fatal") is not False,
                     thread=_text(data.get("thread")),
                     rank=self._rank(pid, record),
@@ -266,7 +276,7 @@ def _state(data: object, around: Mapping[str, Any]) -> AllocatorState | None:
     """An allocator's state; what it lacks (`time`, `device`) is taken from the record around it."""
     if not isinstance(data, Mapping):
         return None
-    merged = {"time_seconds": around.get("time"), "device": around.get("device"), **data}
+    merged = {"time_seconds": around.get("time"), **{name: around.get(name) for name in ("device", "pid")}, **data}
     return _build(AllocatorState, merged)
 
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-_FRESH_SECONDS = 0.05
-"""Ranks fail together: one look serves all that ask within this time."""
 _PATIENCE_SECONDS = 0.25
 
 
@@ -25,7 +23,6 @@ class Handshake:
         self._path = path
         self._look = look
         self._socket: socket.socket | None = None
-        self._looked = 0.0
 
     def start(self) -> None:
         """Begin to listen."""
@@ -52,17 +49,38 @@ class Handshake:
     def _run(self, listening: socket.socket) -> None:
         while True:
             try:
-                connection, _ = listening.accept()
+                first, _ = listening.accept()
             except OSError:
                 return  # stopped
-            with connection, contextlib.suppress(OSError):
-                connection.settimeout(_PATIENCE_SECONDS)
-                if not connection.recv(100).startswith(b"oom "):
-                    continue
-                if time.monotonic() - self._looked > _FRESH_SECONDS:
+            # Ranks fail together: one look serves all that wait when it begins. Who comes later may still have
+            # taken memory meanwhile, and gets the next one.
+            with contextlib.ExitStack() as waiting:
+                asked = [one for one in (first, *_others(listening)) if _asks(waiting.enter_context(one))]
+                if asked:
                     try:
                         self._look()
                     except Exception as error:
                         self.failure = f"{type(error).__name__}: {error}"
-                    self._looked = time.monotonic()
-                connection.sendall(b"!")
+                for one in asked:
+                    with contextlib.suppress(OSError):
+                        one.sendall(b"!")
+
+
+def _others(listening: socket.socket) -> Iterator[socket.socket]:
+    """Those that wait already."""
+    while True:
+        try:
+            if not select.select([listening], [], [], 0)[0]:
+                return
+            connection = listening.accept()[0]
+        except (OSError, ValueError):  # ValueError: it was closed meanwhile
+            return
+        yield connection
+
+
+def _asks(connection: socket.socket) -> bool:
+    try:
+        connection.settimeout(_PATIENCE_SECONDS)
+        return connection.recv(100).startswith(b"oom ")
+    except OSError:
+        return False

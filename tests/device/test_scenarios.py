@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from closing import LIBRARY_HANDLE, check_closes, check_inside, check_outside
+from emulation.cards import MIB
 from emulation.scenario import Scenario, load, machine_of, names
 
 from oomdoctor.bundle.read import StoredBundle, read_bundle
@@ -19,9 +21,7 @@ from oomdoctor.readers.snapshot import read_snapshot
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
-MIB = 1 << 20
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run")
-LIBRARY_HANDLE = 8 * MIB
 
 EXPECTED_MISSES = {
     "logits_spike": ("out-of-memory", "activation-peak"),
@@ -62,6 +62,7 @@ def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
     assert outcome.status == outcome.scenario.status, outcome.printed[-3000:]
     _check_records(outcome)
     _check_sums(outcome)
+    _check_budgets(outcome)
     _check_diagnosis(outcome)
 
 
@@ -99,6 +100,39 @@ def _check_sums(outcome: Outcome) -> None:
         assert outside >= 0
         if not outcome.scenario.neighbours and len(outcome.bundle.probes) == 1:
             assert outside in (0, LIBRARY_HANDLE, 2 * LIBRARY_HANDLE)
+
+
+def _check_budgets(outcome: Outcome) -> None:
+    """Every byte of every card that failed has a name, and each part is what an independent count gives."""
+    cards, ooms = outcome.scenario.cards(), outcome.ooms()
+    budgets = {budget["where"]: budget for budget in outcome.report["budget"]}
+    assert len(budgets) == len(outcome.report["budget"])
+    for device in {oom["device"] for oom in ooms} or {0}:
+        budget = budgets[f"cuda:{device}"]
+        parts = check_closes(budget)
+        assert budget["total_bytes"] == cards.memory_bytes[device] + cards.reserve_bytes
+        if not ooms:
+            (state,) = [data for data in _allocator_states(outcome) if data["device"] == device][:1]
+            context = cards.context_bytes
+            free = cards.memory_bytes[device] - state["reserved_bytes"] - context
+            check_outside(parts, cards, device, state["reserved_bytes"], free)
+            continue
+        free = sum(parts.get(name, 0) for name in ("free", "free beyond the cap of the process"))
+        # of ranks that fail together, the one that the budget is about
+        told = [oom for oom in ooms if (oom["device"], oom["device_free_bytes"]) == (device, free)]
+        assert told, f"nobody failed with {free} bytes free"
+        last = max(told, key=lambda oom: (oom["snapshot_path"] is not None, oom["time"]))
+        check_outside(parts, cards, device, last["state"]["reserved_bytes"], free)
+        snapshot = outcome.folder / (last["snapshot_path"] or "none")
+        if snapshot.exists():
+            check_inside(parts, snapshot, device)
+            assert "live tensors of this process" not in parts
+
+
+def _allocator_states(outcome: Outcome) -> list[dict[str, Any]]:
+    """Latest first."""
+    found = [dict(r.data) for records in outcome.bundle.probes.values() for r in records.of_kind("allocator")]
+    return sorted(found, key=lambda data: -float(data["time"]))
 
 
 def _check_diagnosis(outcome: Outcome) -> None:

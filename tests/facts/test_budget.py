@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomdoctor.facts import derive_facts
-from oomdoctor.facts.budget import budgets, close
+from oomdoctor.facts.budget import budgets
+from oomdoctor.facts.closing import close
 from oomdoctor.facts.holdings import holdings
 from oomdoctor.facts.incidents import find_incidents
-from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.facts.series import all_series
 from oomdoctor.model.diagnosis import Budget
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, HostLimits, LargeObject
 from oomdoctor.model.source import Source
 
@@ -78,7 +77,7 @@ def test_a_device_s_parts():
         "free": mib(500),
         "live tensors of this process": gib(2.5),
         "idle in blocks of the allocator": gib(1),
-        "this process outside the allocator": gib(0.5),
+        "context and libraries": gib(0.5),
         "other processes": gib(19),
     }
     assert budget.unattributed_bytes == gib(24) - mib(500) - gib(23)
@@ -169,17 +168,3 @@ def test_incidents_are_latest_first_and_told_once():
 
 def test_an_input_without_a_failure_has_no_incident():
     assert find_incidents(Evidence(events=(event(EventKind.ENGINE_LOAD, kv_usage=0.5),))) == ()
-
-
-def test_what_stacks_suggest_is_not_called_counted():
-    def how(source):
-        facts = FactSet(REGISTRY)
-        for name, size in (("total", gib(24)), ("free", gib(4)), ("allocated", gib(18)), ("reserved", gib(20))):
-            facts.put(f"oom.{name}_bytes", size, source, "cuda:0")
-        facts.put("oom.failed", True, source, "cuda:0")
-        facts.put("owner.weights_bytes", gib(10), source, "cuda:0")
-        (budget,) = budgets(Evidence(), facts)
-        return next(part.how_known for part in budget.parts if part.name == "weights and buffers")
-
-    assert how(Source("probe/7.records", 3, "census")) == "counted by the probe"
-    assert how(Source("snapshot.pickle", record="oom event 3")) == "by the stacks of the snapshot"

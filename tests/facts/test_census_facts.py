@@ -73,8 +73,10 @@ def test_holdings_and_budget_add_up() -> None:
     (budget,) = [one for one in budgets(given, facts) if one.where == "cuda:0"]
     assert sum(part.bytes for part in budget.parts) + budget.unattributed_bytes == budget.total_bytes
     parts = {part.name: part.bytes for part in budget.parts}
-    assert parts["activations"] == gib(16)
-    assert parts["other live tensors"] == mib(8) + 512 * 41
+    assert parts["activations saved for backward"] == gib(15)
+    assert parts["activations of running forward passes"] == gib(1)
+    assert parts["held by variables and containers"] == 512 * 41
+    assert parts["no Python object leads to them"] == mib(8)
 
 
 def test_a_census_cut_short_does_not_call_a_category_empty() -> None:

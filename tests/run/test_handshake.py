@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -48,12 +49,36 @@ def test_a_look_is_taken_before_the_answer(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_those_who_ask_together_share_a_look(tmp_path: Path) -> None:
+def test_those_who_wait_when_a_look_begins_share_it_and_no_later_one_does(tmp_path: Path) -> None:
+    began, go_on = threading.Event(), threading.Event()
     looks: list[float] = []
-    handshake = Handshake(str(tmp_path / "ask"), lambda: looks.append(time.monotonic()))
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        began.set()
+        go_on.wait(5)
+
+    handshake = Handshake(str(tmp_path / "ask"), look)
     handshake.start()
-    seconds = ask(str(tmp_path / "ask"), times=20)
-    assert 1 <= len(looks) <= 1 + seconds / 0.05
+    answered: list[bytes] = []
+
+    def wait_for_answer() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(str(tmp_path / "ask"))
+            connection.sendall(b"oom 1\n")
+            answered.append(connection.recv(1))
+
+    waiting = [threading.Thread(target=wait_for_answer) for _ in range(5)]
+    waiting[0].start()
+    assert began.wait(5)
+    for thread in waiting[1:]:
+        thread.start()
+    time.sleep(0.1)  # all of them have connected; the first look began before they did
+    go_on.set()
+    for thread in waiting:
+        thread.join(5)
+    assert answered == [b"!"] * 5
+    assert len(looks) == 2
     handshake.stop()
 
 

@@ -116,6 +116,10 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
         observer = sys.modules.get(__package__ + ".device_oom")
         if observer is not None:
             observer.snapshot_if_missing()
+    if any(is_library_oom(link) for link in chain):
+        from . import library_oom
+
+        library_oom.record()
 
 
 @guarded("finding what held the memory")
@@ -143,6 +147,7 @@ def _describe(error: BaseException, with_code: bool) -> dict[str, object]:
         "frames": frames.of_traceback(error.__traceback__, with_code),
         "is_memory_error": is_memory_error(error),
         "is_device_oom": is_device_oom(error),
+        "is_library_oom": is_library_oom(error),
     }
 
 
@@ -170,6 +175,20 @@ def is_device_oom(error: BaseException) -> bool:
     if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
         return True
     return isinstance(error, RuntimeError) and "CUDA" in (text := _message(error)) and "out of memory" in text
+
+
+def is_library_oom(error: BaseException) -> bool:
+    """Whether it says that the driver or a library found no device memory left: not torch's own allocator."""
+    kind = type(error)
+    if not issubclass(kind, RuntimeError) or any(one.__name__ == "OutOfMemoryError" for one in kind.__mro__):
+        return False
+    text = _message(error)
+    if "ALLOC_FAILED" in text or "cudaErrorMemoryAllocation" in text:
+        return True
+    if "NOT_INITIALIZED" in text:
+        # What cuBLAS and cuDNN say as well when there is no room for their handle.
+        return any(library in text for library in ("CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE"))
+    return "out of memory" in text and any(name in text for name in ("CUDA error", "Cuda failure", "NCCL"))
 
 
 def _message(error: BaseException) -> str:

@@ -8,13 +8,17 @@ process       pid, ppid, argv, executable, python, rank, forked
               A second one in the same file: the process replaced itself (exec), or its number was used again.
 torch         version, cuda, hip
               Once torch has been imported.
-exception     id, pid, exception_type, message, frames, is_memory_error, is_device_oom, fatal, thread, rank, chain,
-              large_objects
+devices       pid, visible, order, devices
+              Once CUDA is initialised. `devices` is [{index, uuid, total_bytes}, …], as the process numbers them;
+              `visible` and `order` are its CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+exception     id, pid, exception_type, message, frames, is_memory_error, is_device_oom, is_library_oom, fatal, thread,
+              rank, chain, large_objects
               `frames` is [[file, line, function, code], …], outermost first. `thread` is null for the main thread.
-              `chain` is [{exception_type, message, frames, is_memory_error, is_device_oom}, …]: what the exception
-              was raised from or during, nearest first. `large_objects` is [{type, holder, file, line, function,
-              own_bytes, deep_bytes, length, complete, also_held_by, adds}, …], largest first. `adds`: `line` is where
-              the code adds to the object; otherwise it is where the stack stood in the code that speaks of it.
+              `chain` is [{exception_type, message, frames, is_memory_error, is_device_oom, is_library_oom}, …]:
+              what the exception was raised from or during, nearest first. `large_objects` is [{type, holder, file,
+              line, function, own_bytes, deep_bytes, length, complete, also_held_by, adds}, …], largest first. `adds`:
+              `line` is where the code adds to the object; otherwise it is where the stack stood in the code that
+              speaks of it.
 device-oom    id, pid, count, device, requested_bytes, device_total_bytes, device_free_bytes, state, frames, thread,
               frames_of, snapshot_path, rank, autograd_on, visible_devices
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import device_oom, history, records, sampler
+from . import cards, device_oom, history, records, sampler
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -32,5 +32,6 @@ def _when_initialised(torch: Any) -> Callable[[], None]:
         history.turn_on(torch)
         device_oom.watch(torch)
         sampler.start(torch)
+        cards.write(torch)
 
     return start

@@ -1,0 +1,105 @@
+"""What the live tensors of a device are, as parts of its budget: by the census, else by the stacks of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.run import Census, CensusDevice, DeviceOomRecord
+from .census import speaking_censuses
+from .device_records import snapshot_of
+from .registry import OWNED_CATEGORIES
+from .unheld import NOBODY, read_unheld
+
+Part = tuple[str, int, str]
+"""Name, bytes, how it is known."""
+
+SAVED = "activations saved for backward"
+RUNNING = "activations of running forward passes"
+BY_VARIABLES = "held by variables and containers"
+BY_NO_VARIABLE = "tensors that no variable leads to"
+"""Also the owner's name in the census."""
+WITHOUT_STACK = "live tensors whose stack was not recorded"
+OF_OTHER_CODE = "live tensors of other lines of code"
+UNDIVIDED = "live tensors of this process"
+
+_OF_CENSUS: Mapping[str, str] = {
+    "parameters": "weights and buffers",
+    "buffers": "weights and buffers",
+    "gradients": "gradients",
+    "optimizer": "optimizer state",
+    "kv": "keys and values",
+    "saved-for-backward": SAVED,
+    "activations": RUNNING,
+    "other": BY_VARIABLES,
+}
+_BY_STACKS = "by the stacks of the snapshot"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The live tensors of one device by a census."""
+
+    pid: int
+    parts: tuple[Part, ...]
+
+
+def counted_parts(evidence: Evidence) -> dict[str, Counted]:
+    """For each device with a census: categories as the probe counted them, then what no Python object leads to."""
+    return {
+        member: Counted(record.pid, (*_held(device, record, census), *_unheld(evidence, device, record, census)))
+        for member, device, record, census in speaking_censuses(evidence)
+    }
+
+
+def _held(device: CensusDevice, record: DeviceOomRecord, census: Census) -> tuple[Part, ...]:
+    how = "counted by the probe"
+    if device.allocated_bytes is None:
+        how += ", by the sizes of tensors"
+    if not census.complete:
+        how += f"; cut short ({census.stopped})"
+    sizes: dict[str, int] = {}
+    for group in census.groups:
+        if group.device == device.device:
+            name = BY_NO_VARIABLE if group.owner == BY_NO_VARIABLE and group.category == "other" else None
+            name = name or _OF_CENSUS.get(group.category, BY_VARIABLES)
+            sizes[name] = sizes.get(name, 0) + group.bytes
+    return tuple((name, size, how) for name, size in sizes.items())
+
+
+def _unheld(evidence: Evidence, device: CensusDevice, record: DeviceOomRecord, census: Census) -> tuple[Part, ...]:
+    sizes: dict[tuple[str, str], int] = {}
+    for blocks in read_unheld(device, snapshot_of(evidence, record)):
+        how = blocks.how if census.complete else f"{blocks.how}, as far as the census came"
+        sizes[(blocks.part, how)] = sizes.get((blocks.part, how), 0) + blocks.bytes
+    return tuple((name, size, how) for (name, how), size in sizes.items())
+
+
+def live_parts(live: int, counted: Counted | None, member: str, facts: FactSet, told_by: str) -> tuple[Part, ...]:
+    """The parts of `live` bytes; together they are at least as much (another thread may have taken some meanwhile)."""
+    if counted is not None:
+        parts, rest = counted.parts, (NOBODY, "allocated before or after the census was taken")
+    else:
+        parts, rest = _by_stacks(live, member, facts), (UNDIVIDED, f"{told_by}; no census or snapshot says whose")
+        if parts:
+            rest = OF_OTHER_CODE, f"{_BY_STACKS}; what they are for no name tells"
+    left = live - sum(size for _, size, _ in parts)
+    return (*parts, (*_named(rest, left),)) if left > 0 else parts
+
+
+def _named(rest: tuple[str, str], size: int) -> Part:
+    return rest[0], size, rest[1]
+
+
+def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...]:
+    parts = [(label, _size(facts, name, member), _BY_STACKS) for name, label in OWNED_CATEGORIES]
+    parts.append((WITHOUT_STACK, _size(facts, "owner.unrecorded_bytes", member), "computed from the snapshot"))
+    known = sum(size for _, size, _ in parts)
+    return tuple(part for part in parts if part[1]) if 0 < known <= live else ()
+
+
+def _size(facts: FactSet, name: str, member: str) -> int:
+    value = facts.value(name, member)
+    return value if isinstance(value, int) else 0

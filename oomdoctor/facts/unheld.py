@@ -1,0 +1,96 @@
+"""Blocks in use that no Python object leads to: what they are, by their size, their pool and their stack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..allocator.stacks import FORWARD, Category, StackReading, read_stack
+from ..model.run import CensusDevice
+from ..model.snapshot import Snapshot
+
+NOBODY = "no Python object leads to them"
+WORKSPACE = "workspaces of cuBLAS"
+IN_GRAPH_POOLS = "in graph pools, no Python object leads to them"
+_PARTS = {
+    Category.WEIGHTS: "weights in flight",
+    Category.GRADIENT: "gradients in flight",
+    Category.OPTIMIZER_STATE: "temporaries of the optimizer",
+    Category.KV_APPEND: "keys and values in flight",
+    Category.COMMUNICATION: "communication buffers",
+    Category.COPY: "copies in flight",
+    **dict.fromkeys(FORWARD, "activations in flight"),
+}
+PARTS = (*dict.fromkeys(_PARTS.values()), WORKSPACE, IN_GRAPH_POOLS, NOBODY)
+"""All names that such blocks can have in a budget."""
+
+_CUBLAS_WORKSPACE_BYTES = 8_519_680
+"""What torch allocates for cuBLAS, once a stream (`:4096:2:16:8`, its own setting but for Hopper): 4096 KiB twice and
+16 KiB eight times. Nobody else asks for such a size."""
+_BY_STACK = "stack of the allocation; no Python object leads to it"
+_BY_SIZE = "the size is that of torch's workspace for cuBLAS; no Python object leads to it"
+_BY_POOL = "a private pool; no Python object leads to it"
+_UNNAMED = "no stack was recorded, and no Python object leads to it"
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """Blocks of one kind."""
+
+    part: str
+    """Their name in a budget."""
+    owner: str
+    """The line that allocated them, or what stands in its place."""
+    category: Category
+    bytes: int
+    count: int
+    how: str
+
+
+def read_unheld(device: CensusDevice, snapshot: Snapshot | None) -> tuple[Unheld, ...]:
+    """What a snapshot says of the blocks that a census found no holder of; together they are all of them."""
+    left, number = device.unheld_bytes or 0, device.unheld_count or 0
+    found: dict[tuple[str, str, Category, str], list[int]] = {}
+    if snapshot is not None:
+        readings: dict[int, StackReading] = {}
+        for row in _rows(snapshot, device):
+            kind, size = _kind(snapshot, row, readings), int(snapshot.blocks.size_bytes[row])
+            if kind is None or size > left:
+                continue
+            held = found.setdefault(kind, [0, 0])
+            held[0] += size
+            held[1] += 1
+            left, number = left - size, max(0, number - 1)
+    if left > 0:
+        found[(NOBODY, "no stack was recorded", Category.UNKNOWN, _UNNAMED)] = [left, max(1, number)]
+    return tuple(
+        Unheld(part, owner, category, size, count, how) for (part, owner, category, how), (size, count) in found.items()
+    )
+
+
+def _rows(snapshot: Snapshot, device: CensusDevice) -> Sequence[int]:
+    """The blocks that are listed by their address."""
+    wanted = np.asarray(device.unheld_addresses, dtype=np.uint64)
+    mine = snapshot.segments.device[snapshot.blocks.segment] == device.device
+    rows: list[int] = np.flatnonzero(
+        mine & (snapshot.blocks.state == 1) & np.isin(snapshot.blocks.address, wanted)
+    ).tolist()
+    return rows
+
+
+def _kind(snapshot: Snapshot, row: int, readings: dict[int, StackReading]) -> tuple[str, str, Category, str] | None:
+    """Part, owner, category and how that is known; None where nothing tells."""
+    stack = int(snapshot.blocks.stack[row])
+    if stack >= 0 and stack not in readings:
+        readings[stack] = read_stack(snapshot.stacks[stack])
+    reading = readings.get(stack)
+    if int(snapshot.blocks.requested_bytes[row]) == _CUBLAS_WORKSPACE_BYTES:
+        return WORKSPACE, "workspace of cuBLAS", Category.OTHER, _BY_SIZE
+    if snapshot.segments.private_pool[snapshot.blocks.segment[row]]:
+        owner = reading.owner if reading is not None else "in a private pool"
+        return IN_GRAPH_POOLS, owner, Category.OTHER, _BY_POOL
+    if reading is None:
+        return None
+    return _PARTS.get(reading.category, NOBODY), reading.owner, reading.category, _BY_STACK

@@ -1,0 +1,120 @@
+"""GIVEN cards that are not all alike to everybody WHEN one runs out THEN its budget is that card's, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from closing import check_closes, check_outside
+from conftest import Device
+from emulation.cards import MIB
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+GIB = 1 << 30
+WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run", "--report", "always")
+
+FILL = """
+kept = []
+while True:
+    kept.append(torch.empty(1 << 30, dtype=torch.uint8, device="cuda"))
+"""
+
+
+def watched(device: Device, folder: Path, text: str, *options: str, **variables: str) -> dict[str, Any]:
+    """The report of a script that ran out of memory under `oomdoctor run`."""
+    script = folder.with_suffix(".py")
+    script.write_text(text)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OOMDOCTOR_")}
+    environment = device.environment(**{**clean, **variables})
+    command = [*WRAPPER, *options, "--output", str(folder), "--", "python", str(script)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1, ended.stderr
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return report
+
+
+def budget_of(report: dict[str, Any], where: str) -> dict[str, Any]:
+    (budget,) = [budget for budget in report["budget"] if budget["where"] == where]
+    return dict(budget)
+
+
+def records(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [line for file in sorted((folder / "probe").iterdir()) for line in file.read_text().splitlines()]
+    found = [json.loads(line.partition(" ")[2]) for line in lines]
+    return [record for record in found if record["kind"] == kind]
+
+
+def test_the_driver_s_reserve_is_a_part_without_stacks_as_well(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB,), reserve_bytes=300 * MIB)
+    report = watched(device, tmp_path / "incident", f"import torch{FILL}", "--stacks", "never")
+    budget = budget_of(report, "cuda:0")
+    parts = check_closes(budget)
+    (failed,) = [record for record in records(tmp_path / "incident", "device-oom") if record["snapshot_path"]]
+    assert budget["total_bytes"] == 8 * GIB + 300 * MIB
+    check_outside(parts, device.machine.cards, 0, failed["state"]["reserved_bytes"], failed["device_free_bytes"])
+    assert parts["held by variables and containers"] == 7 * GIB
+
+
+@pytest.mark.parametrize("how", ["index", "uuid", "in the script"])
+def test_a_process_that_sees_the_second_card_only_has_that_card_s_budget(
+    device_with: Callable[..., Device], tmp_path: Path, how: str
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB, 12 * GIB))
+    uuid = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(1)))"
+    second = device.printed(uuid) if how == "uuid" else "1"
+    set_in_script = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n" if how == "in the script" else ""
+    variables = {} if set_in_script else {"CUDA_VISIBLE_DEVICES": second}
+    with device.start("kept = malloc(5 << 30)") as neighbour:
+        report = watched(device, tmp_path / "incident", f"{set_in_script}import torch{FILL}", **variables)
+        assert neighbour.stdin is not None
+        neighbour.stdin.close()
+    budget = budget_of(report, "cuda:0")
+    parts = check_closes(budget)
+    assert budget["total_bytes"] == 12 * GIB
+    assert parts["held by variables and containers"] == 11 * GIB
+    assert parts["context and libraries"] == device.machine.cards.context_bytes
+    assert not [name for name in parts if name.startswith("other")]
+    assert [one["where"] for one in report["budget"] if one["where"].startswith("cuda")] == ["cuda:0"]
+
+
+TOGETHER = """
+import torch, torch.multiprocessing as mp
+
+def work(rank, barrier):
+    kept = [torch.empty((2 + rank) << 30, dtype=torch.uint8, device="cuda")]
+    barrier.wait()
+    kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
+
+if __name__ == "__main__":
+    context = mp.get_context("spawn")
+    barrier = context.Barrier(2)
+    mp.spawn(work, (barrier,), nprocs=2)
+"""
+
+
+def test_of_two_that_fail_together_each_is_told_what_the_other_held(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(10 * GIB,))
+    report = watched(device, tmp_path / "incident", TOGETHER)
+    budget = budget_of(report, "cuda:0")
+    parts = check_closes(budget)
+    failed = {record["pid"]: record for record in records(tmp_path / "incident", "device-oom")}
+    context = device.machine.cards.context_bytes
+    (other,) = [name for name in parts if name.startswith("other process of this command: pid ")]
+    pid = int(other.rpartition(" ")[2].rstrip(")"))
+    (mine,) = [record for number, record in failed.items() if number != pid] or failed.values()
+    reserved = mine["state"]["reserved_bytes"]
+    check_outside(parts, device.machine.cards, 0, reserved, mine["device_free_bytes"])
+    assert parts[other] == 10 * GIB - mine["device_free_bytes"] - reserved - context
+    how = next(part["how_known"] for part in budget["parts"] if part["name"] == other)
+    assert how == "measured by NVML"
