@@ -15,6 +15,7 @@ from ..model.snapshot import Snapshot
 from ..model.source import Source
 from .allocator import speaking_snapshot
 from .device_records import speaking_records
+from .until import was_killed
 
 _LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
 _DEVICE = {
@@ -44,9 +45,25 @@ def others(evidence: Evidence) -> tuple[Evidence, ...]:
 
 def _parts(evidence: Evidence) -> list[Evidence]:
     """The piece that the report is about, then the others, in the order of the input."""
-    if len(evidence.runs) > 1:
-        return _by_run(evidence)
-    return _by_kind(evidence) if not evidence.runs else [evidence]
+    if not evidence.runs:
+        return _by_kind(evidence)
+    strangers = tuple(event for event in evidence.events if _is_strangers_kill(evidence, event))
+    own = replace(evidence, events=tuple(event for event in evidence.events if event not in strangers))
+    pieces = _by_run(own) if len(own.runs) > 1 else [own]
+    return [*pieces, Evidence(events=strangers)] if strangers else pieces
+
+
+def _is_strangers_kill(evidence: Evidence, event: LogEvent) -> bool:
+    """Whether the kernel, whose log is the whole machine's, killed somebody else's process while a run was watched.
+
+    Its victim is none of the run's processes, the run's cgroup counted no kill, and the command was not killed.
+    """
+    number = _owner(evidence, event.source.path)
+    if number is None or event.kind is not EventKind.KERNEL_OOM:
+        return False
+    run = evidence.runs[number]
+    known = event.size("pid") in {process.pid for process in run.processes}
+    return not known and run.counters.cgroup_kills == 0 and not was_killed(run)
 
 
 def _by_run(evidence: Evidence) -> list[Evidence]:

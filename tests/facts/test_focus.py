@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from given import event, gib, mib, oom, rising, run
 
 from oomdoctor.facts import derive_facts
@@ -15,7 +17,15 @@ from oomdoctor.facts.series import all_series
 from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, HostLimits, LargeObject, RunRecord
+from oomdoctor.model.run import (
+    DeviceOomRecord,
+    ExceptionRecord,
+    HostLimits,
+    LargeObject,
+    OomCounters,
+    ProcessRecord,
+    RunRecord,
+)
 from oomdoctor.model.source import Source
 
 
@@ -115,3 +125,30 @@ def test_in_one_file_they_belong_together() -> None:
     killed = at("all.log", event(EventKind.KERNEL_OOM, constraint="global", program="python"))
     evidence = Evidence(events=(killed, at("all.log", oom(requested_bytes=gib(3)))))
     assert focus(evidence) == evidence
+
+
+KILL = event(EventKind.KERNEL_OOM, constraint="memcg", pid=24191, program="python", limit_bytes=mib(96))
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_ours"),
+    [
+        ({"counters": OomCounters(cgroup_oom_kill_before=3, cgroup_oom_kill_after=3)}, False),
+        ({"counters": OomCounters(cgroup_oom_kill_before=3, cgroup_oom_kill_after=4)}, True),
+        ({"counters": OomCounters()}, True),
+        ({"counters": OomCounters(cgroup_oom_kill_before=3, cgroup_oom_kill_after=3), "signal": 9}, True),
+        (
+            {
+                "counters": OomCounters(cgroup_oom_kill_before=3, cgroup_oom_kill_after=3),
+                "processes": (ProcessRecord(24191, 1, ("python",), 0.0),),
+            },
+            True,
+        ),
+    ],
+)
+def test_the_kernel_also_kills_other_peoples_processes(changes: dict[str, Any], is_ours: bool) -> None:
+    failed = replace(full_card("a", 1000.0), exit_status=1, **changes)
+    evidence = Evidence(events=(at("kernel.log", KILL),), runs=(failed,))
+    assert derive_facts(evidence).value("host.kernel_killed") == ("memcg" if is_ours else None)
+    told = [incident.cause for incident in find_incidents(evidence)]
+    assert any("killed" in cause for cause in told), "it is told, whosever it was"
