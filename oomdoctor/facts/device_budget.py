@@ -19,7 +19,6 @@ from .closing import Values, Wanted, close
 from .deriver import device_member
 from .device_records import processes_beside, reading_at_failure, run_of, speaking_records
 from .devices import last_reading
-from .failure import CONTEXT_ALLOWANCE_BYTES
 from .live_parts import UNDIVIDED, Counted, counted_parts, live_parts
 
 RESERVE = "the driver's reserve"
@@ -140,7 +139,8 @@ class _Device:
         )
         if size is None and own is not None and reserved is not None:
             size = own - reserved
-        return CONTEXT, size, "computed: NVML's number for this process - reserved"
+        how = "printed by the program" if own is None else "computed: NVML's number for this process - reserved"
+        return CONTEXT, size, how
 
     def _others_by_figures(self, rest: int | None, own: int | None) -> Iterator[Wanted]:
         """By a message's figures, without a look at the processes at that moment."""
@@ -153,7 +153,7 @@ class _Device:
             siblings = value("oom.sibling_bytes") or 0
             outside = max(0, rest - reserved - siblings - (foreign or 0))
             listed = value.flag("oom.foreign_measured")
-            bound = "" if listed else f", at most {format_bytes(CONTEXT_ALLOWANCE_BYTES)}: other processes may be in it"
+            bound = "" if listed else "; other processes may be in it"
             yield CONTEXT, outside, f"computed: in use - reserved{bound}"
             if how == "computed" and not listed:
                 how = "computed: a lower bound"

@@ -22,7 +22,7 @@ BY_VARIABLES = "held by variables and containers"
 BY_NO_VARIABLE = "tensors that no variable leads to"
 """Also the owner's name in the census."""
 WITHOUT_STACK = "live tensors whose stack was not recorded"
-OF_OTHER_CODE = "live tensors of other lines of code"
+OF_NO_KIND = "live tensors of no known kind"
 UNDIVIDED = "live tensors of this process"
 
 _OF_CENSUS: Mapping[str, str] = {
@@ -79,25 +79,25 @@ def _unheld(evidence: Evidence, device: CensusDevice, record: DeviceOomRecord, c
 
 def live_parts(live: int, counted: Counted | None, member: str, facts: FactSet, told_by: str) -> tuple[Part, ...]:
     """The parts of `live` bytes; together they are at least as much (another thread may have taken some meanwhile)."""
+    by_stacks = None if counted is not None else _by_stacks(live, member, facts)
     if counted is not None:
-        parts, rest = counted.parts, (NOBODY, "allocated before or after the census was taken")
+        parts, rest, how = counted.parts, NOBODY, "allocated before or after the census was taken"
+    elif by_stacks is not None:
+        parts, rest, how = by_stacks, OF_NO_KIND, f"{_BY_STACKS}, which tell no purpose"
     else:
-        parts, rest = _by_stacks(live, member, facts), (UNDIVIDED, f"{told_by}; no census or snapshot says whose")
-        if parts:
-            rest = OF_OTHER_CODE, f"{_BY_STACKS}; what they are for no name tells"
+        parts, rest, how = (), UNDIVIDED, f"{told_by}; no census or snapshot says whose"
     left = live - sum(size for _, size, _ in parts)
-    return (*parts, (*_named(rest, left),)) if left > 0 else parts
+    return (*parts, (rest, left, how)) if left > 0 else parts
 
 
-def _named(rest: tuple[str, str], size: int) -> Part:
-    return rest[0], size, rest[1]
-
-
-def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...]:
+def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...] | None:
+    """What a snapshot's stacks tell; None without a snapshot, or where it is of another moment."""
+    if facts.value("owner.unrecorded_bytes", member) is None:
+        return None
     parts = [(label, _size(facts, name, member), _BY_STACKS) for name, label in OWNED_CATEGORIES]
     parts.append((WITHOUT_STACK, _size(facts, "owner.unrecorded_bytes", member), "computed from the snapshot"))
     known = sum(size for _, size, _ in parts)
-    return tuple(part for part in parts if part[1]) if 0 < known <= live else ()
+    return tuple(part for part in parts if part[1]) if known <= live else None
 
 
 def _size(facts: FactSet, name: str, member: str) -> int:

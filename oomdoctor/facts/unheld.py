@@ -30,7 +30,7 @@ _CUBLAS_WORKSPACE_BYTES = 8_519_680
 """What torch allocates for cuBLAS, once a stream (`:4096:2:16:8`, its own setting but for Hopper): 4096 KiB twice and
 16 KiB eight times. Nobody else asks for such a size."""
 _BY_STACK = "stack of the allocation; no Python object leads to it"
-_BY_SIZE = "the size is that of torch's workspace for cuBLAS; no Python object leads to it"
+_BY_SIZE = "by its size, which only torch's workspace for cuBLAS has"
 _BY_POOL = "a private pool; no Python object leads to it"
 _UNNAMED = "no stack was recorded, and no Python object leads to it"
 

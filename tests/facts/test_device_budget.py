@@ -85,9 +85,7 @@ def test_the_total_of_a_whole_card_is_not_that_of_its_slice(mig: bool | None) ->
     assert budget.total_bytes == TOTAL
     assert "the driver's reserve" not in parts_of(budget)
     assert budget.unattributed_bytes == 0
-    assert how(budget, "context and libraries") == (
-        "computed: in use - reserved, at most 1.00 GiB: other processes may be in it"
-    )
+    assert how(budget, "context and libraries") == "computed: in use - reserved; other processes may be in it"
 
 
 def test_where_processes_cannot_be_told_apart_the_others_are_a_lower_bound() -> None:
@@ -203,6 +201,20 @@ def test_what_no_python_object_leads_to_is_named_by_size_pool_and_stack_apart_fr
     assert parts["workspaces of cuBLAS"] == 8519680
     assert parts["in graph pools, no Python object leads to them"] == gib(1)
     assert parts["no Python object leads to them"] == gib(4) - 8519680
+
+
+def test_without_a_census_the_stacks_share_it_out_and_say_what_they_do_not_tell() -> None:
+    facts = derive_facts(told(look(OWN)))
+    for name, size in (("weights", gib(5)), ("unrecorded", gib(3))):
+        facts.put(f"owner.{name}_bytes", size, HERE, "cuda:0")
+    (budget,) = [one for one in budgets(told(look(OWN)), facts) if one.where == "cuda:0"]
+    parts = parts_of(budget)
+    assert (parts["weights and buffers"], how(budget, "weights and buffers")) == (
+        gib(5),
+        "by the stacks of the snapshot",
+    )
+    assert parts["live tensors whose stack was not recorded"] == gib(3)
+    assert parts["live tensors of no known kind"] == LIVE - gib(8)
 
 
 def test_of_two_processes_that_fail_together_the_figures_are_one_s() -> None:
