@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as functional
 from models import LanguageModel, batch_of
 
-CAUSE = {"cause": "logits", "owner": "step"}
+CAUSE = {"cause": "logits", "owner": "step", "frees_gib": 13.7}
 
 VOCABULARY = 128256
 
