@@ -48,6 +48,39 @@ def test_an_uncaught_oom_leaves_figures_stack_and_snapshot(each: Harness, versio
     assert each.records("end")[0]["device_ooms"] == 1
 
 
+@pytest.mark.parametrize(
+    ("message", "recorded"),
+    [
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", True),
+        ("CUDA error: out of memory", True),
+        ("NCCL error: unhandled cuda error. Cuda failure 2 'out of memory'", True),
+        ("CUDA error: device-side assert triggered", False),
+        ("the process group is NOT_INITIALIZED", False),
+    ],
+)
+def test_what_the_allocator_held_when_a_library_failed_is_recorded(each: Harness, message: str, recorded: bool) -> None:
+    write_stub(each.folder, "2.14")
+    script = each.script(f"import torch\nkept = torch.allocate(1 << 29)\nraise RuntimeError({message!r})")
+    assert each.run(script).returncode == 1
+    (record,) = each.records("exception")
+    assert record["is_library_oom"] is recorded
+    states = [state for state in each.records("allocator") if state["device"] == 0]
+    # the last state of a process is written at its end in any case
+    assert len(states) == 1 + recorded
+    assert {state["reserved_bytes"] for state in states} == {1 << 29}
+    assert each.records("probe-error") == []
+
+
+def test_the_cards_that_a_process_sees_are_recorded(each: Harness) -> None:
+    write_stub(each.folder, "2.14")
+    each.variables = {"CUDA_VISIBLE_DEVICES": "1,0"}
+    each.run(each.script("import torch\ntorch.allocate(1)"))
+    (record,) = each.records("devices")
+    assert record["visible"] == "1,0"
+    assert record["devices"] == [{"index": n, "uuid": None, "total_bytes": 1 << 30} for n in (0, 1)]
+
+
 @pytest.mark.parametrize("version", ["1.13", "2.0", "2.1", "2.14"])
 def test_history_is_turned_on_in_the_spelling_of_the_version(harness: Harness, version: str) -> None:
     write_stub(harness.folder, version)
