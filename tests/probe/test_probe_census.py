@@ -7,43 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from typing import Any
 
 import pytest
+from counted import MIB, PRELUDE, groups, taken, told
 from watched import Harness
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
-
-PRELUDE = """
-import functools, gc, json, sys, weakref
-import torch
-from torch import nn
-from _oomdoctor_probe import census
-
-MIB = 1 << 20
-
-def mib(count=1, **how):
-    return torch.empty(count * MIB // 4, **how)
-
-def take(blocks=None, allowed=20.0):
-    print(json.dumps(census.take(torch, blocks, allowed, 'cpu')))
-"""
-
-
-def groups(harness: Harness, text: str) -> list[dict[str, Any]]:
-    """The groups of at least a quarter MiB, of the census that the script prints last."""
-    return [row for row in taken(harness, text)["groups"] if row["bytes"] >= 1 << 18]
-
-
-def taken(harness: Harness, text: str) -> dict[str, Any]:
-    ended = harness.run(harness.script(PRELUDE + text))
-    assert ended.stderr == b""
-    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return found
-
-
-def told(rows: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
-    return {(row["category"], row["owner"]): row["bytes"] >> 20 for row in rows}
 
 
 def test_a_training_is_told_apart(harness: Harness) -> None:
@@ -87,9 +56,6 @@ train()
     assert lines[losses["line"] - 1].strip() == "losses.append(loss)"
     (parameters,) = [row for row in rows if row["category"] == "parameters"]
     assert parameters["parts"] == [[".layers[*]".lstrip("."), 3 * MIB]]
-
-
-MIB = 1 << 20
 
 
 def test_other_holders_are_named(harness: Harness) -> None:
@@ -136,7 +102,7 @@ keeper.run()
         "dict 'pair' local to Keeper.run()": 4,
         "list 'seen' in the closure of make_hook.hook()": 2,
         "'waiting' local to values(), a suspended function": 5,
-        "'lost' local to fail(), kept by an exception's traceback": 6,
+        "'lost' local to fail(), kept by the traceback of 'kept' global in script.py": 6,
         "list 'deep['a']['b']' global in script.py": 30,
         "'alone' global in script.py": 7,
     }

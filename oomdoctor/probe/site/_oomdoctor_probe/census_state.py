@@ -22,7 +22,7 @@ def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> Non
     """Claim them all, parameters first."""
     named: dict[int, Owner] = {}
     gradients: list[tuple[Any, Owner]] = []
-    for root in _roots(objects.modules):
+    for root in roots(objects.modules):
         found = owners.of(root)
         kind = type(root).__name__
         if found is None:
@@ -68,7 +68,7 @@ def _like(owner: Owner | None, text: str) -> Owner:
     return made
 
 
-def _roots(modules: list[Any]) -> list[Any]:
+def roots(modules: list[Any]) -> list[Any]:
     """Modules that no other module holds, the one with the most below it first."""
     held = {id(child) for module in modules for child in module_children(module).values() if child is not module}
     return [module for module in modules if id(module) not in held]

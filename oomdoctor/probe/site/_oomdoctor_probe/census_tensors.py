@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 def derives(kind: type, base: type) -> bool:
     """Whether a class derives from another, by identity: no metaclass of the user's is asked."""
-    return any(one is base for one in _mro(kind))
+    return any(one is base for one in mro(kind))
 
 
-def _mro(kind: type) -> tuple[type, ...]:
+def mro(kind: type) -> tuple[type, ...]:
+    """The class and its bases; no metaclass is asked."""
     found: tuple[type, ...] = _MRO.__get__(kind)
     return found
 
@@ -63,8 +64,8 @@ class Reader:
         return known
 
     def _dispatches(self, kind: type) -> bool:
-        for one in _mro(kind):
-            own = type.__getattribute__(one, "__dict__").get("__torch_dispatch__")
+        for one in mro(kind):
+            own = class_attributes(one).get("__torch_dispatch__")
             if own is not None:
                 return own is not self._no_dispatch
         return False
@@ -132,3 +133,8 @@ def attributes(held: object) -> dict[str, object]:
     except Exception:
         return {}
     return dict(space) if type(space) is dict else {}
+
+
+def class_attributes(of: type) -> dict[str, Any]:
+    """What a class itself defines; no metaclass is asked."""
+    return dict(type.__getattribute__(of, "__dict__"))
