@@ -168,6 +168,7 @@ def _put_owners(
     for name, categories in (
         *_OWNERS,
         ("owner.kv_bytes", {Category.KV_APPEND}),
-        ("owner.activations_bytes", FORWARD),
+        ("owner.activations_bytes", FORWARD - {Category.LOGITS}),
+        ("owner.logits_bytes", {Category.LOGITS}),
     ):
         facts.put(name, sum(held.get(category, 0) for category in categories) or None, source, member)

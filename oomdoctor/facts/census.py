@@ -27,6 +27,7 @@ _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.optimizer_bytes": ("optimizer",),
     "owner.kv_bytes": ("kv",),
     "owner.activations_bytes": ("activations", "saved-for-backward"),
+    "owner.logits_bytes": ("logits",),
 }
 _OF_STACKS: Mapping[Category, str] = {
     Category.WEIGHTS: "owner.weights_bytes",
@@ -34,12 +35,14 @@ _OF_STACKS: Mapping[Category, str] = {
     Category.OPTIMIZER_STATE: "owner.optimizer_bytes",
     Category.KV_APPEND: "owner.kv_bytes",
     **dict.fromkeys(FORWARD, "owner.activations_bytes"),
+    Category.LOGITS: "owner.logits_bytes",
 }
-_HELD_BY_NAME = frozenset({"kv", "activations", "saved-for-backward", "other"})
+_HELD_BY_NAME = frozenset({"kv", "activations", "logits", "saved-for-backward", "other"})
 _MOST_OWNERS = 20
 _WORDS = {
     "saved-for-backward": "activations saved for backward by {}",
     "activations": "activations in {}",
+    "logits": "logits in {}",
     "parameters": "parameters of {}",
     "optimizer": "state of {}",
     "kv": "keys and values in {}",
@@ -65,7 +68,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         for name, categories in _CATEGORIES.items():
             held = sum(group.bytes for group in groups if group.category in categories) + rest.by_fact.get(name, 0)
             facts.put(name, held or (0 if census.complete else None), source, member)
-        saved = sum(group.bytes for group in groups if group.category == "saved-for-backward")
+        saved = sum(group.saved_bytes for group in groups)
         facts.put("owner.saved_for_backward_bytes", saved, source, member)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
         together = _together(groups)
@@ -152,7 +155,7 @@ def _together(groups: list[CensusGroup]) -> list[_Holder]:
         _Holder(
             first=max(held, key=lambda group: group.bytes),
             bytes=sum(group.bytes for group in held),
-            saved=sum(group.bytes for group in held if group.category == "saved-for-backward"),
+            saved=sum(group.saved_bytes for group in held),
         )
         for held in by_owner.values()
     ]

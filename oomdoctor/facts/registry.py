@@ -110,7 +110,8 @@ _SPECS = (
     FactSpec("owner.gradients_bytes", B, DEVICE, "bytes of gradients"),
     FactSpec("owner.optimizer_bytes", B, DEVICE, "bytes of optimizer state"),
     FactSpec("owner.kv_bytes", B, DEVICE, "bytes of keys and values"),
-    FactSpec("owner.activations_bytes", B, DEVICE, "bytes of activations, what is saved for backward included"),
+    FactSpec("owner.activations_bytes", B, DEVICE, "bytes of activations, what is saved for backward included, logits not"),
+    FactSpec("owner.logits_bytes", B, DEVICE, "bytes of logits and of what is as wide as they are, what is saved for backward included"),
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
     FactSpec("owner.holder", TEXT, DEVICE, "the variable, attribute or collection that holds most (parameters, gradients and optimizer state aside), and its line"),
@@ -292,6 +293,7 @@ OWNED_CATEGORIES = (
     ("owner.optimizer_bytes", "optimizer state"),
     ("owner.kv_bytes", "keys and values"),
     ("owner.activations_bytes", "activations"),
+    ("owner.logits_bytes", "logits"),
 )
 """The facts that share out a device's live bytes, and what a budget or a table calls each."""
 

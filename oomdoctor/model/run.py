@@ -167,7 +167,7 @@ class CensusGroup:
 
     device: int
     category: str
-    """parameters, buffers, gradients, optimizer, kv, saved-for-backward, activations or other."""
+    """parameters, buffers, gradients, optimizer, kv, logits, saved-for-backward, activations or other."""
     owner: str
     """In the words of the code: `list 'losses' global of __main__`."""
     bytes: int
@@ -182,6 +182,13 @@ class CensusGroup:
     adds: bool = False
     parts: tuple[tuple[str, int], ...] = ()
     """The largest parts of a module, by path."""
+    saved_bytes: int = 0
+    """Of `bytes`, what autograd saved for a backward pass."""
+    largest_shape: tuple[int, ...] = ()
+    """Of its largest tensor; empty: not known, or a single number."""
+    largest_dtype: str | None = None
+    sample_addresses: tuple[int, ...] = ()
+    """Of its blocks in the snapshot: a few, evenly spread in the order of the collection, first and last included."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +203,8 @@ class CensusDevice:
     unheld_count: int | None = None
     unheld_addresses: tuple[int, ...] = ()
     """Of those blocks, the largest first; not necessarily all."""
+    vocabulary: tuple[int, ...] = ()
+    """How many tokens the models of the process know."""
 
 
 @dataclass(frozen=True)

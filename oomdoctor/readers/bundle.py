@@ -211,14 +211,21 @@ class _Processes:
 def _census(data: Mapping[str, Any], source: Source) -> Census:
     groups = []
     for item in _mappings(data.get("groups")):
-        group = _build(CensusGroup, item, {"parts": _parts(item.get("parts"))})
+        lists = {
+            "parts": _parts(item.get("parts")),
+            "largest_shape": _numbers(item.get("largest_shape"), _size),
+            "sample_addresses": _numbers(item.get("sample_addresses"), _address),
+        }
+        group = _build(CensusGroup, item, lists)
         if group is not None:
             groups.append(group)
     devices = []
     for item in _mappings(data.get("devices")):
-        listed = item.get("unheld_addresses")
-        addresses = [_address(value) for value in (listed[:MAX_ITEMS] if isinstance(listed, list) else [])]
-        device = _build(CensusDevice, item, {"unheld_addresses": tuple(a for a in addresses if a is not None)})
+        lists = {
+            "unheld_addresses": _numbers(item.get("unheld_addresses"), _address),
+            "vocabulary": _numbers(item.get("vocabulary"), _size),
+        }
+        device = _build(CensusDevice, item, lists)
         if device is not None:
             devices.append(device)
     return Census(
@@ -229,6 +236,11 @@ def _census(data: Mapping[str, Any], source: Source) -> Census:
         stopped=_text(data.get("stopped")),
         seconds=_number(data.get("seconds")),
     )
+
+
+def _numbers(value: object, read: Callable[[object], int | None]) -> tuple[int, ...]:
+    numbers = [read(item) for item in (value[:MAX_ITEMS] if isinstance(value, list) else [])]
+    return tuple(number for number in numbers if number is not None)
 
 
 def _parts(value: object) -> tuple[tuple[str, int], ...]:

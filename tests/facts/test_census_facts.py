@@ -13,10 +13,10 @@ from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord
 
 LOSSES = CensusGroup(0, "saved-for-backward", "list 'losses' local to train()", gib(15), 300, "/srv/train.py", 15,
-                     "train", 41, True)  # fmt: skip
+                     "train", 41, True, saved_bytes=gib(15))  # fmt: skip
 GROUPS = (
     LOSSES,
-    replace(LOSSES, category="other", bytes=512 * 41, count=41),
+    replace(LOSSES, category="other", bytes=512 * 41, count=41, saved_bytes=0),
     CensusGroup(0, "parameters", "Net 'net' local to train()", gib(2), 80, parts=(("layers[*]", gib(2)),)),
     CensusGroup(0, "buffers", "Net 'net' local to train()", mib(100), 4),
     CensusGroup(0, "gradients", "gradients of Net 'net' local to train()", gib(2), 80),

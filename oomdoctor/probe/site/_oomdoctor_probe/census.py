@@ -14,7 +14,8 @@ from time import monotonic
 
 from . import census_objects, census_roots, census_state
 from .census_autograd import Graph
-from .census_owners import Owner, Owners
+from .census_claims import Claims, vocabulary_of
+from .census_owners import Owners
 from .census_referrers import Climb
 from .census_tally import Tally
 from .census_tensors import Reader
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 _SHARE_OF_WALKS = 0.6
 _SHARE_OF_GRAPHS = 0.9
-_LEAST_SHARE = 0.01
-"""What is not found by its name is looked for in other ways if it is at least this share of all tensors."""
+_MOST_VOCABULARIES = 16
 
 
 def seconds() -> float:
@@ -92,10 +92,12 @@ def _take(
     walked = monotonic()
     owners = Owners(walk)
     tally = Tally(blocks)
-    census_state.claim(objects, owners, reader, tally)
-    census_state.claim_other_gradients(live, owners, reader, tally)
+    vocabulary = vocabulary_of(objects.modules, reader)
+    claims = Claims(reader, tally, vocabulary)
+    census_state.claim(objects, owners, claims)
+    census_state.claim_other_gradients(live, owners, claims)
     graph = Graph(torch, reader, objects.unpack_hooks, started + allowed * _SHARE_OF_GRAPHS)
-    _claim_others(live, owners, reader, tally, graph, climb)
+    claims.claim_others(live, owners, graph, climb)
     graphed = monotonic()
     return {
         "complete": objects.complete and walk.complete and graph.complete and graph.possible,
@@ -108,7 +110,7 @@ def _take(
         "nodes": graph.nodes,
         "hooked": graph.hooked,
         "joined": blocks is not None,
-        "devices": tally.devices(),
+        "devices": tally.devices(sorted(vocabulary)[:_MOST_VOCABULARIES]),
         "groups": tally.groups(),
     }
 
@@ -131,44 +133,3 @@ def _stopped(objects: Objects, walk: Walk, graph: Graph) -> str | None:
     if not graph.possible:
         return "autograd's graphs: this torch does not say which saved tensors have hooks, and some may"
     return None
-
-
-def _claim_others(live: list[Any], owners: Owners, reader: Reader, tally: Tally, graph: Graph, climb: Climb) -> None:
-    """Every other tensor, and what autograd saved behind each: by the names that the walk gave, then by others."""
-    left = live
-    for found_upwards in (False, True):
-        if found_upwards and _bytes(left, reader) >= _LEAST_SHARE * _bytes(live, reader):
-            climb.find(left)
-        _claim_named([(tensor, owners.of(tensor)) for tensor in left], reader, tally, graph)
-        left = [tensor for tensor in left if not _is_claimed(tensor, reader, tally)]
-    nameless = Owner("tensors that no variable leads to")
-    for tensor in left:
-        for storage in graph.saved_behind(tensor):
-            tally.claim(storage, "saved-for-backward", nameless)
-    for tensor in left:
-        for storage in reader.storages(tensor):
-            tally.claim(storage, "other", nameless)
-
-
-def _claim_named(found: list[tuple[Any, Owner | None]], reader: Reader, tally: Tally, graph: Graph) -> None:
-    """Caches, then what autograd saved by the tensors whose graphs hold it, then what functions of modules work on."""
-    # A long list explains more than a variable that holds its last element.
-    named = sorted([(tensor, owner) for tensor, owner in found if owner is not None], key=lambda pair: -pair[1].rank)
-    for tensor, owner in named:
-        if owner.is_cache or not owner.in_forward:
-            for storage in reader.storages(tensor):
-                tally.claim(storage, "kv" if owner.is_cache else "other", owner)
-    for tensor, owner in named:
-        for storage in graph.saved_behind(tensor):
-            tally.claim(storage, "saved-for-backward", owner)
-    for tensor, owner in named:
-        for storage in reader.storages(tensor):
-            tally.claim(storage, "activations", owner)
-
-
-def _is_claimed(tensor: Any, reader: Reader, tally: Tally) -> bool:
-    return all([tally.is_claimed(storage) for storage in reader.storages(tensor)])
-
-
-def _bytes(tensors: list[Any], reader: Reader) -> int:
-    return sum([size for tensor in tensors for _, _, size in reader.storages(tensor)])

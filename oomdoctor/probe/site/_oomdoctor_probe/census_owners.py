@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .census_caches import holds_pairs, is_cache
-from .census_containers import CACHE, as_dictionary, cached_function
+from .census_containers import CACHE, as_dictionary, cached_function, elements
 from .census_roots import BACKWARD
 from .growth_site import line_that_adds
 
@@ -14,9 +14,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .census_roots import Root
-    from .census_walk import Walk
+    from .census_walk import Edge, Walk
+
+    Spot = tuple[int, int]
+    """id() of a collection, and of the element of it that something lies in; 0: that is the element itself."""
 
 _FEWEST_OF_LIBRARY = 4
+_MANY = 4
+_DEEPEST = 8
+_NOWHERE = (0, 0)
 
 
 class Owner:
@@ -74,26 +80,45 @@ class Owners:
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        self._of_container: dict[int, Owner] = {}
+        self._of_container: dict[int, tuple[Owner, Spot]] = {}
         self._by_text: dict[tuple[str, str | None, int], Owner] = {}
+        self._spots: dict[int, Spot] = {}
+        self._order: dict[int, dict[int, int]] = {}
 
     def of(self, held: object) -> Owner | None:
         """The best name for what holds this object; None where the walk has not met it."""
         best: Owner | None = None
         best_rank = (-1, False)
-        for holder, step, root in self._walk.edges.get(id(held), ()):
-            if step.startswith("["):
-                owner = self._container(holder, 0)
-            else:
-                owner = self._direct(id(held), holder, step, root)
+        for edge in self._walk.edges.get(id(held), ()):
+            owner, spot = self._by_way(id(held), edge)
+            root = edge[2]
             # `net` of the script says more than `self` in the method of it that runs.
             rank = owner.rank, root is None or not (root.in_forward or root.name == "self")
             if best is None or rank > best_rank:
                 best, best_rank = owner, rank
+                self._spots[id(held)] = spot
         return best
 
-    def _direct(self, identity: int, holder: int, step: str, root: Root | None) -> Owner:
-        """A variable or an attribute that is the object itself."""
+    def position(self, held: object) -> int:
+        """Where an object, whose owner was asked for before, lies in the collection that is its owner."""
+        container, element = self._spots.get(id(held), _NOWHERE)
+        if not container:
+            return 0
+        order = self._order.get(container)
+        if order is None:
+            inside = elements(self._walk.held[container], self._walk.kind(self._walk.held[container]))
+            order = self._order[container] = {id(one): position for position, one in enumerate(inside)}
+        return order.get(element or id(held), 0)
+
+    def _by_way(self, identity: int, edge: Edge) -> tuple[Owner, Spot]:
+        holder, step, root = edge
+        if step.startswith("["):
+            owner, spot = self._container(holder, 0)
+            return owner, (spot[0], spot[1] or identity)
+        return self._direct(identity, holder, step, root)
+
+    def _direct(self, identity: int, holder: int, step: str, root: Root | None) -> tuple[Owner, Spot]:
+        """A variable or an attribute that is the object itself, or an attribute of one of many objects."""
         if root is not None:
             steps: list[tuple[str, int]] = []
         else:
@@ -103,9 +128,15 @@ class Owners:
         if root is not None and not any(one for one, _ in steps):
             roots = [one for _, _, one in self._walk.edges[identity] if one is not None]
             owner.in_forward = all([one.in_forward for one in roots or [root]])
-        return owner
+        if not owner.is_cache:
+            for position in range(len(steps) - 2, -1, -1):
+                outer = steps[position][1]
+                if steps[position][0][:1] == "[" and (self._walk.length(self._walk.held[outer]) or 0) >= _MANY:
+                    found, spot = self._container(outer, 0)
+                    return found, (spot[0], spot[1] or steps[position + 1][1])
+        return owner, _NOWHERE
 
-    def _container(self, identity: int, depth: int) -> Owner:
+    def _container(self, identity: int, depth: int) -> tuple[Owner, Spot]:
         """The longest of the collections nested in each other that hold something, the innermost being `identity`."""
         known = self._of_container.get(identity)
         if known is not None:
@@ -122,15 +153,16 @@ class Owners:
         owner.is_cache = owner.is_cache or holds_pairs(self._walk, held)
         if root is not None and not any(step[:1] == "." for step, _ in steps):
             owner.in_forward = root.in_forward
-        self._of_container[identity] = owner
-        if depth < 8:
+        found: tuple[Owner, Spot] = owner, (identity, 0)
+        self._of_container[identity] = found
+        if depth < _DEEPEST:
             for holder, step, _ in self._walk.edges[identity]:
                 if step.startswith("["):
-                    outer = self._container(holder, depth + 1)
-                    if outer.rank >= owner.rank:
-                        owner = outer
-        self._of_container[identity] = owner
-        return owner
+                    outer, spot = self._container(holder, depth + 1)
+                    if outer.rank >= found[0].rank:
+                        found = outer, (spot[0], spot[1] or identity)
+        self._of_container[identity] = found
+        return found
 
     def _is_one_of_many(self, held: Any, step: str, holder: int) -> bool:
         """Whether a collection hangs in a dictionary beside others of its kind: outputs of each layer, by name."""
@@ -198,8 +230,7 @@ class Owners:
 
     def _by_first_way(self, identity: int) -> Owner:
         """What the shortest way makes of it. Others may lead through what is being named just now."""
-        holder, step, root = self._walk.edges[identity][0]
-        return self._container(holder, 0) if step.startswith("[") else self._direct(identity, holder, step, root)
+        return self._by_way(identity, self._walk.edges[identity][0])[0]
 
 
 def _name(steps: list[tuple[str, int]], root: Root | None) -> str:

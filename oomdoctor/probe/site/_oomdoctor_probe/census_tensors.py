@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Storage = tuple[int, int, int]
     """Device, address, bytes."""
 
+    Look = tuple[tuple[int, ...], str]
+    """Shape and dtype of a tensor."""
+
 
 def derives(kind: type, base: type) -> bool:
     """Whether a class derives from another, by identity: no metaclass of the user's is asked."""
@@ -39,6 +42,7 @@ class Reader:
         self.device_type = device_type
         self._device = base.device
         self._shape = base.shape
+        self._dtype = base.dtype
         self._grad = base.grad
         self._grad_fn = base.grad_fn
         self._is_leaf = base.is_leaf
@@ -87,14 +91,19 @@ class Reader:
 
     def storages(self, held: object) -> Iterator[Storage]:
         """All memory of a tensor; that of a wrapper is its plain tensors'."""
+        for _, found in self.pieces(held):
+            yield found
+
+    def pieces(self, held: object) -> Iterator[tuple[object, Storage]]:
+        """The tensor, or the plain tensors of a wrapper, each with its memory."""
         found = self.storage(held)
         if found is not None:
-            yield found
+            yield held, found
         elif self.is_tensor(held) and not self.is_plain(held):
             for inner in attributes(held).values():
                 found = self.storage(inner)
                 if found is not None:
-                    yield found
+                    yield inner, found
 
     def shape(self, held: Any) -> tuple[int, ...] | None:
         """The sizes of a plain tensor."""
@@ -102,6 +111,13 @@ class Reader:
             return tuple(int(size) for size in self._shape.__get__(held)) if self.is_plain(held) else None
         except Exception:
             return None
+
+    def look(self, held: Any) -> Look:
+        """Shape and dtype; empty where there is none to be had."""
+        try:
+            return self.shape(held) or (), str(self._dtype.__get__(held)).rpartition(".")[2]
+        except Exception:
+            return (), ""
 
     def gradient(self, held: object) -> object | None:
         """`.grad`, where asking for it gives no warning."""
