@@ -40,8 +40,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     events = latest_device_failures(evidence)
     capped = {event.device for event in events if event.size("allowed_bytes") is not None}
     for record in records:
-        _put_record(record, record.device in capped, facts)
-        _put_reading(evidence, record, facts)
+        if record.device is not None:
+            _put_record(record, device_member(record.device), record.device in capped, facts)
+            _put_reading(evidence, record, facts)
     siblings = {process.pid for run in evidence.runs for process in run.processes}
     for event in events:
         _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
@@ -60,17 +61,17 @@ def _backend(event: LogEvent) -> str:
     return word if word in _BACKENDS else "other"
 
 
-def _put_record(record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> None:
+def _put_record(record: DeviceOomRecord, member: str, is_capped: bool, facts: FactSet) -> None:
     """Under a memory fraction torch tells its observer the share as the total, but what is free of the whole device."""
-    member, source = device_member(record.device), record.source
+    source = record.source
     total, free = record.device_total_bytes, record.device_free_bytes
-    if is_capped or (total is not None and free is not None and free > total):
+    if (is_capped and total is not None) or (total is not None and free is not None and free > total):
         facts.put("oom.allowed_bytes", total, source, member)
         facts.put("oom.capped_by", "fraction", source)
         total = None
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
-    facts.put("oom.backend", "cuda", source)
+    facts.put("oom.backend", "cuda" if record.requested_bytes is not None else None, source)
     facts.put("oom.requested_bytes", record.requested_bytes, source, member)
     facts.put("oom.total_bytes", total, source, member)
     facts.put("oom.free_bytes", free, source, member)
@@ -88,7 +89,9 @@ def _put_reading(evidence: Evidence, record: DeviceOomRecord, facts: FactSet) ->
     ours (in a container).
     """
     for run in evidence.runs:
-        if record not in run.device_ooms or any(name.endswith("VISIBLE_DEVICES") for name in run.variables):
+        if all(record.source != one.source for one in run.device_ooms) or any(
+            name.endswith("VISIBLE_DEVICES") for name in run.variables
+        ):
             continue
         for reading in reversed(run.device_readings):
             late = (reading.time_seconds or 0.0) - record.time_seconds

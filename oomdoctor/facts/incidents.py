@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..model.diagnosis import Incident
 from ..model.events import EventKind, LogEvent
@@ -73,11 +74,17 @@ def latest_device_failures(evidence: Evidence) -> tuple[LogEvent, ...]:
 
 
 def latest_device_records(evidence: Evidence) -> tuple[DeviceOomRecord, ...]:
-    """The probe's record of the last failure on each device."""
-    kept: dict[tuple[int, int], DeviceOomRecord] = {}
+    """The probe's record of the last failure on each device.
+
+    One of an uncaught error may not say which device; a message does, if all messages speak of the same.
+    """
+    told = {event.device for event in evidence.of_kind(EventKind.DEVICE_OOM)}
+    device = told.pop() if len(told) == 1 else None
+    kept: dict[tuple[int | None, int], DeviceOomRecord] = {}
     for run in evidence.runs:
         for record in sorted(run.device_ooms, key=lambda record: record.time_seconds):
-            kept[(record.device, record.pid)] = record
+            known = record if record.device is not None else replace(record, device=device)
+            kept[(known.device, known.pid)] = known
     return tuple(kept.values())
 
 
@@ -131,7 +138,7 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     kill = kernels_word(evidence)
-    recorded = [record for run in evidence.runs for record in run.device_ooms]
+    recorded = [one for run in evidence.runs for one in run.device_ooms if one.requested_bytes is not None]
     host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
     told = (e for run in evidence.runs for e in run.exceptions)
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
@@ -227,8 +234,10 @@ def kernels_word(evidence: Evidence) -> LogEvent | None:
 
 def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
+        if record.requested_bytes is None and evidence.of_kind(EventKind.DEVICE_OOM):
+            continue  # the message says more
         cause = f"CUDA out of memory in process {record.pid}"
-        where = device_member(record.device)
+        where = device_member(record.device) if record.device is not None else "the program"
         yield Incident(record.time_seconds, where, cause, str(record.source), record.requested_bytes)
     for exception in run.exceptions:
         cause = f"{exception.exception_type} in process {exception.pid}"

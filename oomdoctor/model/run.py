@@ -217,18 +217,22 @@ class Census:
     complete: bool = True
     stopped: str | None = None
     """What was cut short and why."""
+    joined: bool = True
+    """Blocks of the allocator are counted; otherwise the sizes of storages, because there was no snapshot."""
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class DeviceOomRecord:
-    """What the probe's out-of-memory observer saw, before torch raised."""
+    """What the probe's out-of-memory observer saw, before torch raised; without one, what an uncaught error left."""
 
     source: Source
     time_seconds: float
     pid: int
-    device: int
-    requested_bytes: int
+    device: int | None
+    """None: an error said so that no observer saw, and there are several."""
+    requested_bytes: int | None
+    """None: it was an error that said so."""
     device_total_bytes: int | None
     device_free_bytes: int | None
     state: AllocatorState | None

@@ -180,17 +180,14 @@ class _Processes:
         for pid, record in self._of_kind("device-oom"):
             data = record.data
             census = censuses.get((pid, _text(data.get("id"))))
-            device, requested = _size(data.get("device")), _size(data.get("requested_bytes"))
-            if device is None or requested is None:
-                continue
             count = _size(data.get("count"))
             found.append(
                 DeviceOomRecord(
                     source=self._source(pid, record),
                     time_seconds=_number(data.get("time")) or 0.0,
                     pid=pid,
-                    device=device,
-                    requested_bytes=requested,
+                    device=_size(data.get("device")),
+                    requested_bytes=_size(data.get("requested_bytes")),
                     device_total_bytes=_size(data.get("device_total_bytes")),
                     device_free_bytes=_size(data.get("device_free_bytes")),
                     state=_state(data.get("state"), data),
@@ -234,6 +231,7 @@ def _census(data: Mapping[str, Any], source: Source) -> Census:
         groups=tuple(groups),
         complete=data.get("complete") is True,
         stopped=_text(data.get("stopped")),
+        joined=data.get("joined") is not False,
         seconds=_number(data.get("seconds")),
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from given import HERE, gib, mib, run
+from given import HERE, gib, mib, oom, run
 
 from oomdoctor.facts import derive_facts
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.holdings import holdings
+from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord
 
@@ -84,3 +85,29 @@ def test_without_a_census_nothing_is_said() -> None:
     facts = derive_facts(evidence(None))
     assert facts.value("owner.holder", "cuda:0") is None
     assert facts.value("growth.holder", "cuda:0") is None
+
+
+def test_an_error_without_a_request_gets_its_device_from_the_message_and_closes_the_budget() -> None:
+    census = replace(WHOLE, joined=False, devices=(CensusDevice(0, None, HELD),))
+    state = AllocatorState(1050.0, 0, allocated_bytes=HELD + mib(8), reserved_bytes=HELD + mib(8))
+    record = DeviceOomRecord(HERE, 1050.0, 7, None, None, None, None, state, census=census)
+    message = oom(requested_bytes=gib(1), total_bytes=gib(24), free_bytes=mib(300))
+    given = Evidence(runs=(run(device_ooms=(record,)),), events=(message,))
+    facts = derive_facts(given)
+    assert facts.value("oom.requested_bytes", "cuda:0") == gib(1)
+    assert facts.value("oom.allocated_bytes", "cuda:0") == HELD + mib(8)
+    assert facts.value("owner.unheld_bytes", "cuda:0") is None
+    assert facts.value("owner.holder_bytes", "cuda:0") == gib(15) + 512 * 41
+    (budget,) = [one for one in budgets(given, facts) if one.where == "cuda:0"]
+    assert sum(part.bytes for part in budget.parts) + budget.unattributed_bytes == budget.total_bytes
+    assert len(find_incidents(given)) == 1
+
+
+def test_an_error_without_a_request_and_without_a_message_still_names_holders() -> None:
+    census = replace(WHOLE, joined=False, devices=(CensusDevice(0, None, HELD),))
+    record = DeviceOomRecord(HERE, 1050.0, 7, None, None, None, None, None, census=census)
+    given = Evidence(runs=(run(device_ooms=(record,)),))
+    facts = derive_facts(given)
+    assert facts.value("owner.holder_bytes", "cuda:0") == gib(15) + 512 * 41
+    assert facts.value("oom.requested_bytes", "cuda:0") is None
+    assert [incident.requested_bytes for incident in find_incidents(given)] == [None]

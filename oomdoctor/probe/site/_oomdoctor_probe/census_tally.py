@@ -18,7 +18,6 @@ _MOST_PARTS = 6
 _MOST_SAMPLED = 256
 _MOST_SAMPLED_OF_ALL = 4096
 _LONGEST_SHAPE = 16
-_ROUNDING = 512
 
 
 class _Claim:
@@ -56,7 +55,7 @@ class Tally:
         """The block that a storage lies in, as (address, size); None where the allocator knows of none."""
         device, address, size = storage
         if self._blocks is None:
-            return address, -(-size // _ROUNDING) * _ROUNDING
+            return address, size
         known = self._blocks.get(device, {})
         exact = known.get(address)
         if exact is not None:
