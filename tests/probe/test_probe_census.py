@@ -118,7 +118,7 @@ class StaticCache:
     def __init__(self): self.key_cache, self.value_cache = [mib() for _ in range(3)], [mib() for _ in range(3)]
 
 def decode():
-    pairs = [(torch.empty(1, 4, 16, 4096), torch.empty(1, 4, 16, 4096)) for _ in range(6)]
+    pairs = [(torch.empty(1, 4, 4096, 16), torch.empty(1, 4, 4096, 16)) for _ in range(6)]
     past_key_values = DynamicCache()
     other = StaticCache()
     batches = [(mib(), torch.zeros(1)) for _ in range(2)]
@@ -129,10 +129,8 @@ decode()
     rows = groups(harness, text)
     assert {(owner, size) for (category, owner), size in told(rows).items() if category == "kv"} == {
         ("list 'pairs' local to decode()", 12),
-        ("'past_key_values.layers[*].keys' local to decode()", 4),
-        ("'past_key_values.layers[*].values' local to decode()", 4),
-        ("list 'other.key_cache' local to decode()", 3),
-        ("list 'other.value_cache' local to decode()", 3),
+        ("DynamicCache 'past_key_values' local to decode()", 8),
+        ("StaticCache 'other' local to decode()", 6),
     }
     assert ("other", "list 'batches' local to decode()") in told(rows)
 

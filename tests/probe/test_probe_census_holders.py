@@ -234,3 +234,66 @@ loss = net(torch.ones(1024, 512)).sum()
             None,
         ),
     }
+
+
+CACHES = """
+class DynamicLayer:
+    def __init__(self): self.keys, self.values = kv(), kv()
+class DynamicCache:  # transformers from 4.54
+    def __init__(self): self.layers = [DynamicLayer() for _ in range(4)]
+class StaticCache:  # before that
+    def __init__(self): self.key_cache, self.value_cache = [kv() for _ in range(3)], [kv() for _ in range(3)]
+class EncoderDecoderCache:
+    def __init__(self): self.self_attention_cache, self.cross_attention_cache = DynamicCache(), StaticCache()
+class Attention(nn.Module):
+    def __init__(self): super().__init__(); self.cache_k, self.cache_v = kv(), kv()
+class KVCache(nn.Module):
+    def __init__(self): super().__init__(); self.register_buffer('keys', kv()); self.register_buffer('values', kv())
+class FeatureCache:
+    def __init__(self): self.features = kv(7)
+def kv(count=1): return torch.empty(1, 4, count * 1024, 64)
+"""
+
+
+def test_caches_of_keys_and_values_are_one_holder_each(harness: Harness) -> None:
+    text = (
+        CACHES
+        + """
+def decode():
+    past, static, both = DynamicCache(), StaticCache(), EncoderDecoderCache()
+    legacy = tuple((kv(), kv()) for _ in range(5))
+    encoder = [(kv(), kv(), kv(), kv()) for _ in range(3)]
+    grown = {layer: (kv(), kv()) for layer in range(9)}
+    for layer in range(9):
+        keys, values = grown[layer]
+        grown[layer] = torch.cat([keys, kv()], 2), torch.cat([values, kv()], 2)
+    del keys, values
+    named = {layer: {'k': kv(), 'v': kv()} for layer in range(11)}
+    halves = {'keys': [kv() for _ in range(6)], 'values': [kv() for _ in range(6)]}
+    sessions = [DynamicCache() for _ in range(6)]
+    layers = nn.ModuleList(Attention() for _ in range(7))
+    buffered = nn.ModuleList(KVCache() for _ in range(8))
+    found = FeatureCache()
+    images = [(torch.empty(8, 3, 128, 128), torch.empty(8, 3, 128, 128)) for _ in range(2)]
+    take()
+decode()
+"""
+    )
+    rows = groups(harness, text)
+    assert {row["owner"]: row["bytes"] >> 20 for row in rows if row["category"] == "kv"} == {
+        "DynamicCache 'past' local to decode()": 8,
+        "StaticCache 'static' local to decode()": 6,
+        "EncoderDecoderCache 'both' local to decode()": 14,
+        "tuple 'legacy' local to decode()": 10,
+        "list 'encoder' local to decode()": 12,
+        "dict 'grown' local to decode()": 36,
+        "dict 'named' local to decode()": 22,
+        "dict 'halves' local to decode()": 12,
+        "list 'sessions' local to decode()": 48,
+        "Attention 'layers[*]' local to decode()": 14,
+        "ModuleList 'buffered' local to decode()": 16,
+    }
+    assert {row["owner"] for row in rows if row["category"] == "other"} == {
+        "'found.features' local to decode()",
+        "list 'images' local to decode()",
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .census_caches import holds_pairs, is_cache
+from .census_caches import cut, holds_pairs, is_called_cache
 from .census_containers import CACHE, as_dictionary, cached_function, elements
 from .census_roots import BACKWARD
 from .growth_site import line_that_adds
@@ -124,17 +124,42 @@ class Owners:
         else:
             steps, root = self._walk.path(holder)
             steps = [*steps, (step, holder)]
+        cache = self._cache(steps, root)
+        if cache is not None:
+            return cache
+        many = self._many(steps, _MANY)
+        if many is not None:
+            return many
         owner = self._named("", steps, root, None)
         if root is not None and not any(one for one, _ in steps):
             roots = [one for _, _, one in self._walk.edges[identity] if one is not None]
             owner.in_forward = all([one.in_forward for one in roots or [root]])
-        if not owner.is_cache:
-            for position in range(len(steps) - 2, -1, -1):
-                outer = steps[position][1]
-                if steps[position][0][:1] == "[" and (self._walk.length(self._walk.held[outer]) or 0) >= _MANY:
-                    found, spot = self._container(outer, 0)
-                    return found, (spot[0], spot[1] or steps[position + 1][1])
         return owner, _NOWHERE
+
+    def _cache(self, steps: list[tuple[str, int]], root: Root | None) -> tuple[Owner, Spot] | None:
+        """The object that is a cache of keys and values, whole, if one is on the way; of many the collection."""
+        position = cut(self._walk, steps)
+        if position is None:
+            return None
+        holder = self._walk.held[steps[position][1]]
+        found = self._many(steps[: position + 1], 2)
+        if found is None:
+            kind: str = type.__getattribute__(type(holder), "__name__")
+            found = self._named(kind, steps[:position], root, None), _NOWHERE
+        found[0].is_cache = True
+        return found
+
+    def _many(self, steps: list[tuple[str, int]], fewest: int) -> tuple[Owner, Spot] | None:
+        """The nearest collection of at least so many, in one of whose elements the last step begins."""
+        for position in range(len(steps) - 2, -1, -1):
+            step, outer = steps[position]
+            element = steps[position + 1][1]
+            held = self._walk.held[outer]
+            if step == "[*]" or self._is_one_of_many(self._walk.held[element], step, outer):
+                if (self._walk.length(held) or 0) >= fewest:
+                    found, spot = self._container(outer, 0)
+                    return found, (spot[0], spot[1] or element)
+        return None
 
     def _container(self, identity: int, depth: int) -> tuple[Owner, Spot]:
         """The longest of the collections nested in each other that hold something, the innermost being `identity`."""
@@ -144,6 +169,10 @@ class Owners:
         held = self._walk.held[identity]
         kind = self._walk.kind(held)
         steps, root = self._walk.path(identity)
+        cache = self._cache(steps, root)
+        if cache is not None:
+            self._of_container[identity] = cache
+            return cache
         if steps and self._is_one_of_many(held, *steps[-1]):
             steps[-1] = "[*]", steps[-1][1]
         length = self._walk.length(held)
@@ -159,7 +188,7 @@ class Owners:
             for holder, step, _ in self._walk.edges[identity]:
                 if step.startswith("["):
                     outer, spot = self._container(holder, depth + 1)
-                    if outer.rank >= found[0].rank:
+                    if outer.is_cache or outer.rank >= found[0].rank:
                         found = outer, (spot[0], spot[1] or identity)
         self._of_container[identity] = found
         return found
@@ -192,7 +221,7 @@ class Owners:
             owner.stand_for(behind)
         elif attribute is not None:
             owner.name, owner.first, owner.last = attribute, 1, sys.maxsize
-        owner.is_cache = is_cache(_name(steps, root), [self._walk.held[holder] for _, holder in steps], steps)
+        owner.is_cache = is_called_cache(_name(steps, root))
         return owner
 
     def _text(self, kind: str, steps: list[tuple[str, int]], root: Root | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .census_caches import is_cache_class, is_called_cache
 from .census_objects import module_children, own_tensors
 from .census_owners import Owner
 from .census_tensors import attributes
@@ -82,6 +83,9 @@ def _claim_module(root: Any, owner: Owner, gradients: list[tuple[Any, Owner]], c
         for which, category in (("_parameters", "parameters"), ("_buffers", "buffers")):
             for name, held in own_tensors(module, which).items():
                 part = (path or name).strip(".")
+                if category == "buffers" and (is_called_cache(name) or is_cache_class(type(module))):
+                    claims.claim(held, "kv", owner)
+                    continue
                 size = claims.claim(held, category, owner)
                 if category == "parameters":
                     owner.parts[part] = owner.parts.get(part, 0) + size
