@@ -17,7 +17,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from ..model.snapshot import Snapshot
-from ..model.units import format_bytes
+from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
 from .incidents import latest_device_records
 
@@ -168,12 +168,21 @@ def _words(group: CensusGroup) -> str:
 
 def _place(group: CensusGroup) -> str:
     """`list 'losses' global of __main__ (41 elements), grown at train.py:15`."""
-    length = "" if group.length is None else f" ({group.length} elements)"
+    length = _length(group)
     if group.file is None or group.line is None or group.category not in _HELD_BY_NAME:
         return f"{group.owner}{length}"
     where = "grown at" if group.adds else "in use at"
     name = group.file.rsplit("/", 1)[-1]
     return f"{group.owner}{length}, {where} {name}:{group.line}"
+
+
+def _length(group: CensusGroup) -> str:
+    """` (41 elements)`, or how it grew between two failures."""
+    if group.length is None:
+        return ""
+    if group.earlier_length is None or group.earlier_seconds is None or group.earlier_length >= group.length:
+        return f" ({group.length} elements)"
+    return f" (grew from {group.earlier_length} to {group.length} elements in {format_seconds(group.earlier_seconds)})"
 
 
 def _censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, DeviceOomRecord, Census]]:

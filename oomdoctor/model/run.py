@@ -182,6 +182,10 @@ class CensusGroup:
     adds: bool = False
     parts: tuple[tuple[str, int], ...] = ()
     """The largest parts of a module, by path."""
+    earlier_length: int | None = None
+    """What `length` was when an earlier census of the process saw the collection first."""
+    earlier_seconds: float | None = None
+    """How long before this census that was."""
     saved_bytes: int = 0
     """Of `bytes`, what autograd saved for a backward pass."""
     largest_shape: tuple[int, ...] = ()

@@ -111,3 +111,15 @@ def test_an_error_without_a_request_and_without_a_message_still_names_holders() 
     assert facts.value("owner.holder_bytes", "cuda:0") == gib(15) + 512 * 41
     assert facts.value("oom.requested_bytes", "cuda:0") is None
     assert [incident.requested_bytes for incident in find_incidents(given)] == [None]
+
+
+def test_a_collection_that_an_earlier_failure_saw_says_how_it_grew() -> None:
+    grown = replace(LOSSES, earlier_length=12, earlier_seconds=30.2)
+    still = replace(LOSSES, owner="list 'same' global in train.py", earlier_length=41, earlier_seconds=30.2)
+    given = evidence(replace(WHOLE, groups=(grown, still, *GROUPS[2:])))
+    owners = {row.owner for row in holdings(given, derive_facts(given))}
+    assert (
+        "activations saved for backward by list 'losses' local to train() (grew from 12 to 41 elements in 30 s), "
+        "grown at train.py:15"
+    ) in owners
+    assert any("list 'same' global in train.py (41 elements)" in owner for owner in owners)

@@ -197,6 +197,54 @@ main()
     assert [row["owner"] for row in json.loads(second)["groups"] if row["bytes"] >= MIB] == ["'leaf' local to main()"]
 
 
+def test_nothing_waits_for_the_collector_to_be_let_go(harness: Harness) -> None:
+    """A program that runs out of memory and tries again with less must find what it gave back."""
+    text = """
+import queue, threading
+gc.collect()
+gc.disable()
+stop = threading.Event()
+def wait(own): stop.wait()
+def generator():
+    inside = mib()
+    yield
+def fail():
+    lost = mib()
+    raise ValueError
+def step(depth):
+    ahead, seen, leaf = queue.SimpleQueue(), {}, torch.ones(512, 512, requires_grad=True)
+    thread = threading.Thread(target=wait, args=(mib(),), daemon=True)
+    thread.start()
+    ahead.put(mib())
+    seen['x'] = [mib()]
+    def closure(): return seen
+    suspended = generator()
+    next(suspended)
+    net = nn.Linear(512, 512)
+    net.register_forward_hook(lambda *_: closure() and None)
+    loss = net(leaf).exp().sum()
+    loss.backward(retain_graph=True)
+    try:
+        fail()
+    except ValueError:
+        take()
+    for failing in (), ():
+        census.take(torch, None, 20.0, 'cpu', failing)
+    stop.set()
+    thread.join()
+    return [weakref.ref(one) for one in (leaf, leaf.grad, seen['x'][0], loss, net.weight)]
+for _ in range(2):
+    stop.clear()
+    print([dead() is None for dead in step(0)])
+print([one for one in gc.get_objects() if type(one).__name__ in ('Walk', 'Owners', 'Graph', 'Climb', 'Tally', 'Objects')])
+"""
+    ended = harness.run(harness.script(PRELUDE + text))
+    assert ended.stderr == b""
+    *_, first, _, second, left = ended.stdout.decode().splitlines()
+    assert first == second == str([True] * 5)
+    assert left == "[]"
+
+
 def test_a_variable_of_a_function_outside_the_walk_stays_what_it_was(harness: Harness) -> None:
     """Up to Python 3.12 asking a frame for its variables makes a dictionary that would keep them."""
     text = """

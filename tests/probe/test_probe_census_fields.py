@@ -117,3 +117,35 @@ def test_losses_that_are_kept_keep_logits_and_autograd_saved_them(harness: Harne
 def test_a_small_vocabulary_says_nothing(harness: Harness) -> None:
     text = "VOCABULARY, LONGEST = 4096, 64\n" + LANGUAGE_MODEL + "step(Model(tied=False))\n"
     assert "logits" not in {category for category, _ in told(groups(harness, text))}
+
+
+def test_a_later_census_says_how_a_collection_has_grown_since_the_first(harness: Harness) -> None:
+    text = """
+from _oomdoctor_probe.census_growth import Lengths
+lengths = Lengths()
+gc.disable()
+def take():
+    found = census.take(torch, None, 20.0, 'cpu', lengths=lengths)
+    return {row['owner']: (row['earlier_length'], row['length'], row['earlier_seconds']) for row in found['groups']}
+kept, emptied, still = [mib() for _ in range(3)], [mib() for _ in range(9)], [mib() for _ in range(2)]
+def step():
+    anew = [mib() for _ in range(5)]
+    return take()
+first = step()
+kept += [mib() for _ in range(4)]
+del emptied[2:]
+second = step()
+kept.append(mib())
+emptied += [mib() for _ in range(8)]
+dead = weakref.ref(kept[0])
+third = step()
+kept.clear()
+print(json.dumps([first, second, third, dead() is None]))
+"""
+    first, second, third, gone = taken(harness, text)  # type: ignore[misc]
+    name = "list '{}' global in script.py".format
+    assert [census[name("kept")][:2] for census in (first, second, third)] == [[None, 3], [3, 7], [3, 8]]
+    assert [census[name("emptied")][:2] for census in (first, second, third)] == [[None, 9], [None, 2], [2, 10]]
+    assert third[name("still")][:2] == [2, 2]
+    assert third[name("kept")][2] > second[name("kept")][2] > 0
+    assert gone

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from .census_growth import Lengths
     from .census_objects import Objects
     from .census_tally import Blocks
 
@@ -50,10 +51,12 @@ def take(
     allowed: float,
     device_type: str = "cuda",
     failing: Sequence[TracebackType | None] = (),
+    lengths: Lengths | None = None,
 ) -> dict[str, object] | None:
     """The census as fields of a record; None where this torch has no tensors to count.
 
-    `failing`: tracebacks of the error that ends the program, where it has been raised already.
+    `failing`: tracebacks of the error that ends the program, where it has been raised already. `lengths`: of the
+    collections that earlier censuses of this process saw.
     """
     if getattr(torch, "Tensor", None) is None or allowed <= 0:
         return None
@@ -64,14 +67,19 @@ def take(
     gc.disable()
     try:
         with quiet():
-            return _take(torch, blocks, allowed, device_type, list(failing))
+            return _take(torch, blocks, allowed, device_type, list(failing), lengths)
     finally:
         if collects:
             gc.enable()
 
 
 def _take(
-    torch: Any, blocks: Blocks | None, allowed: float, device_type: str, failing: list[TracebackType | None]
+    torch: Any,
+    blocks: Blocks | None,
+    allowed: float,
+    device_type: str,
+    failing: list[TracebackType | None],
+    lengths: Lengths | None,
 ) -> dict[str, object]:
     started = monotonic()
     reader = Reader(torch, device_type)
@@ -111,7 +119,7 @@ def _take(
         "hooked": graph.hooked,
         "joined": blocks is not None,
         "devices": tally.devices(sorted(vocabulary)[:_MOST_VOCABULARIES]),
-        "groups": tally.groups(),
+        "groups": tally.groups(lengths),
     }
 
 

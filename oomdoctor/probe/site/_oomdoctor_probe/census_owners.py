@@ -29,13 +29,15 @@ class Owner:
     """A named holder. `name` is what the code calls it, in `file` from line `first` to `last`."""
 
     __slots__ = (
-        "file", "first", "function", "in_forward", "in_library", "is_cache", "kind", "last", "length", "line", "name",
-        "parts", "text",
+        "container", "counted", "file", "first", "function", "in_forward", "in_library", "is_cache", "kind", "last",
+        "length", "line", "name", "parts", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, root: Root | None = None, length: int | None = None) -> None:
         self.text = text
         self.length = length
+        self.container = 0
+        """id() of the collection; 0 where it is none, or several of one name."""
         self.kind = ""
         self.file = root.file if root is not None else None
         self.line = root.line if root is not None else None
@@ -46,6 +48,8 @@ class Owner:
         self.in_forward = False
         self.in_library = root is not None and root.in_library
         self.is_cache = False
+        self.counted = False
+        """A collection of this name has been met."""
         self.parts: dict[str, int] = {}
 
     def stand_for(self, other: Owner) -> None:
@@ -182,6 +186,8 @@ class Owners:
         owner.is_cache = owner.is_cache or holds_pairs(self._walk, held)
         if root is not None and not any(step[:1] == "." for step, _ in steps):
             owner.in_forward = root.in_forward
+        owner.container = 0 if owner.counted else identity
+        owner.counted = True
         found: tuple[Owner, Spot] = owner, (identity, 0)
         self._of_container[identity] = found
         if depth < _DEEPEST:

@@ -77,6 +77,9 @@ class Stacks:
         """id() of their frames."""
         for innermost in list(sys._current_frames().values()):
             self._add(frames.of_thread(innermost))
+        # One of them is this very call: a variable of it that is itself would keep the whole census until the
+        # collector runs, and with it every tensor of the program.
+        del innermost
         for traceback in failing:
             self._add(frames.along(traceback)[::-1])
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .census_growth import Lengths
     from .census_owners import Owner
     from .census_tensors import Look, Storage
 
@@ -90,18 +91,20 @@ class Tally:
         place = self._place(storage)
         return place is None or (storage[0], place[0]) in self._claims
 
-    def groups(self) -> list[dict[str, object]]:
+    def groups(self, lengths: Lengths | None = None) -> list[dict[str, object]]:
         """Owners, largest first; what is beyond the first sixty is summed up, so that all adds up."""
         found: dict[tuple[int, str, int], list[tuple[int, _Claim]]] = {}
         for (device, address), claim in self._claims.items():
             found.setdefault((device, claim.category, id(claim.owner)), []).append((address, claim))
         ordered = sorted(found.items(), key=lambda item: -_bytes(item[1]))
         rows: list[dict[str, object]] = []
+        owners = {id(claims[0][1].owner): claims[0][1].owner for _, claims in ordered[:_MOST_GROUPS]}
+        earlier = {} if lengths is None else {number: lengths.earlier(owner) for number, owner in owners.items()}
         room = _MOST_SAMPLED_OF_ALL if self._blocks is not None else 0
         for (device, category, _), claims in ordered[:_MOST_GROUPS]:
             sampled = _spread([address for address, _ in claims], min(_MOST_SAMPLED, room))
             room -= len(sampled)
-            rows.append(_row(device, category, claims, sampled))
+            rows.append(_row(device, category, claims, sampled, earlier.get(id(claims[0][1].owner))))
         rest: dict[tuple[int, str], list[list[tuple[int, _Claim]]]] = {}
         for (device, category, _), claims in ordered[_MOST_GROUPS:]:
             rest.setdefault((device, category), []).append(claims)
@@ -140,7 +143,9 @@ class Tally:
         return rows
 
 
-def _row(device: int, category: str, claims: list[tuple[int, _Claim]], sampled: list[int]) -> dict[str, object]:
+def _row(
+    device: int, category: str, claims: list[tuple[int, _Claim]], sampled: list[int], earlier: tuple[int, float] | None
+) -> dict[str, object]:
     owner = claims[0][1].owner
     line, adds = owner.place()
     parts = sorted(owner.parts.items(), key=lambda item: -item[1])[:_MOST_PARTS]
@@ -156,6 +161,8 @@ def _row(device: int, category: str, claims: list[tuple[int, _Claim]], sampled: 
         "saved_bytes": sum([claim.size for _, claim in claims if claim.saved]),
         "count": len(claims),
         "length": owner.length,
+        "earlier_length": earlier[0] if earlier is not None else None,
+        "earlier_seconds": round(earlier[1], 3) if earlier is not None else None,
         "adds": adds,
         "parts": [list(part) for part in parts] if category == "parameters" else [],
         "largest_shape": list(shape[:_LONGEST_SHAPE]),

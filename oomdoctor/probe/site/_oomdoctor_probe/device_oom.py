@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from .census_growth import Lengths
     from .census_tally import Blocks
 
     Tracebacks = Sequence[TracebackType | None]
@@ -65,6 +66,7 @@ class _Observer:
         self._not_before = 0.0
         self._spent = 0.0
         self._kept: list[_Snapshot] = []
+        self._lengths: Lengths | None = None
 
     @guarded("recording that a device is out of memory")
     def observe(self, device: int, requested: int, total: int, free: int, *_: object) -> None:
@@ -154,9 +156,11 @@ class _Observer:
     @guarded("taking the census")
     def _count(self, about: dict[str, object], blocks: Blocks | None, failing: Tracebacks) -> None:
         """Write down who holds the memory."""
-        from . import census
+        from . import census, census_growth
 
-        found = census.take(self._torch, blocks, census.seconds(), failing=failing)
+        if self._lengths is None:
+            self._lengths = census_growth.Lengths()
+        found = census.take(self._torch, blocks, census.seconds(), failing=failing, lengths=self._lengths)
         if found is not None:
             same = {name: about[name] for name in ("time", "id", "pid", "device", "rank")}
             records.write("census", **same, **found)
