@@ -54,12 +54,20 @@ def _unseen_by_runs(evidence: Evidence) -> Iterator[Missing]:
 
 def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
     return bool(evidence.of_kind(EventKind.DEVICE_OOM)) or any(
-        facts.value("oom.requested_bytes", member) is not None for member in facts.members(Scope.DEVICE)
+        facts.value("oom.failed", member) is True or facts.value("oom.requested_bytes", member) is not None
+        for member in facts.members(Scope.DEVICE)
     )
 
 
 def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
-    if not evidence.snapshots:
+    censuses = [one.census for run in evidence.runs for one in run.device_ooms if one.census is not None]
+    if not evidence.snapshots and any(not census.joined for census in censuses):
+        yield Missing(
+            "a memory snapshot of the failure",
+            "torch takes none with cudaMallocAsync; what no Python object holds cannot be named",
+            "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
+        )
+    elif not evidence.snapshots:
         yield Missing(
             "a memory snapshot of the failure",
             "only the message tells of the allocator; who held the memory cannot be seen",

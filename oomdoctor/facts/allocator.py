@@ -68,6 +68,8 @@ def _shows(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> boo
     if record.snapshot_path is not None and snapshot.path.endswith(record.snapshot_path):
         return True
     late = None if oom.time_us is None else abs(oom.time_us / 1e6 - record.time_seconds)
+    if record.requested_bytes is None:
+        return late is not None and late <= _SAME_MOMENT_SECONDS
     return (late is None or late <= _SAME_MOMENT_SECONDS) and segment_size(oom.requested_bytes) in (
         record.requested_bytes,
         segment_size(record.requested_bytes),
@@ -198,6 +200,7 @@ def _put_owners(
     for name, categories in (
         *_OWNERS,
         ("owner.kv_bytes", {Category.KV_APPEND}),
-        ("owner.activations_bytes", FORWARD),
+        ("owner.activations_bytes", FORWARD - {Category.LOGITS}),
+        ("owner.logits_bytes", {Category.LOGITS}),
     ):
         facts.put(name, sum(held.get(category, 0) for category in categories) or None, source, member)

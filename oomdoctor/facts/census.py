@@ -14,7 +14,7 @@ from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
-from ..model.units import format_bytes
+from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
 from .device_records import snapshot_of, speaking_records
 from .unheld import read_unheld
@@ -25,6 +25,7 @@ _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.optimizer_bytes": ("optimizer",),
     "owner.kv_bytes": ("kv",),
     "owner.activations_bytes": ("activations", "saved-for-backward"),
+    "owner.logits_bytes": ("logits",),
 }
 _OF_STACKS: Mapping[Category, str] = {
     Category.WEIGHTS: "owner.weights_bytes",
@@ -32,12 +33,14 @@ _OF_STACKS: Mapping[Category, str] = {
     Category.OPTIMIZER_STATE: "owner.optimizer_bytes",
     Category.KV_APPEND: "owner.kv_bytes",
     **dict.fromkeys(FORWARD, "owner.activations_bytes"),
+    Category.LOGITS: "owner.logits_bytes",
 }
-_HELD_BY_NAME = frozenset({"kv", "activations", "saved-for-backward", "other"})
+_HELD_BY_NAME = frozenset({"kv", "activations", "logits", "saved-for-backward", "other"})
 _MOST_OWNERS = 20
 _WORDS = {
     "saved-for-backward": "activations saved for backward by {}",
     "activations": "activations in {}",
+    "logits": "logits in {}",
     "parameters": "parameters of {}",
     "optimizer": "state of {}",
     "kv": "keys and values in {}",
@@ -56,7 +59,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             held = sum(group.bytes for group in groups if group.category in categories)
             held += sum(block.bytes for block in rest if _OF_STACKS.get(block.category) == name)
             facts.put(name, held or (0 if census.complete else None), source, member)
-        saved = sum(group.bytes for group in groups if group.category == "saved-for-backward")
+        saved = sum(group.saved_bytes for group in groups)
         facts.put("owner.saved_for_backward_bytes", saved, source, member)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
@@ -180,7 +183,7 @@ def _together(groups: list[CensusGroup]) -> list[_Holder]:
         _Holder(
             first=max(held, key=lambda group: group.bytes),
             bytes=sum(group.bytes for group in held),
-            saved=sum(group.bytes for group in held if group.category == "saved-for-backward"),
+            saved=sum(group.saved_bytes for group in held),
         )
         for held in by_owner.values()
     ]
@@ -193,12 +196,21 @@ def _words(group: CensusGroup) -> str:
 
 def _place(group: CensusGroup) -> str:
     """`list 'losses' global of __main__ (41 elements), grown at train.py:15`."""
-    length = "" if group.length is None else f" ({group.length} elements)"
+    length = _length(group)
     if group.file is None or group.line is None or group.category not in _HELD_BY_NAME:
         return f"{group.owner}{length}"
     where = "grown at" if group.adds else "in use at"
     name = group.file.rsplit("/", 1)[-1]
     return f"{group.owner}{length}, {where} {name}:{group.line}"
+
+
+def _length(group: CensusGroup) -> str:
+    """` (41 elements)`, or how it grew between two failures."""
+    if group.length is None:
+        return ""
+    if group.earlier_length is None or group.earlier_seconds is None or group.earlier_length >= group.length:
+        return f" ({group.length} elements)"
+    return f" (grew from {group.earlier_length} to {group.length} elements in {format_seconds(group.earlier_seconds)})"
 
 
 def speaking_censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, DeviceOomRecord, Census]]:

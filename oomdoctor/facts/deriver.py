@@ -38,7 +38,7 @@ def known_devices(evidence: Evidence) -> set[int]:
     devices.update(reading.index for reading in evidence.devices)
     for run in evidence.runs:
         devices.update(reading.index for reading in run.device_readings)
-        devices.update(record.device for record in run.device_ooms)
+        devices.update(record.device for record in run.device_ooms if record.device is not None)
     return devices
 
 

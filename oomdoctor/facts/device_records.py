@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..model.devices import DeviceProcess, DeviceReading
+from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.run import DeviceOomRecord, RunRecord, VisibleDevice
 from ..model.snapshot import Snapshot
@@ -16,11 +18,20 @@ _SAME_MOMENT_SECONDS = 2.0
 
 
 def latest_device_records(evidence: Evidence) -> tuple[DeviceOomRecord, ...]:
-    """The probe's record of the last failure on each device in each process."""
-    kept: dict[tuple[int, int], DeviceOomRecord] = {}
+    """The probe's record of the last failure on each device in each process.
+
+    One of an uncaught error that no observer saw may not say which device: a message does, if all speak of the same, or
+    the census, if the process used no other.
+    """
+    told = {event.device for event in evidence.of_kind(EventKind.DEVICE_OOM)}
+    of_messages = told.pop() if len(told) == 1 else None
+    kept: dict[tuple[int | None, int], DeviceOomRecord] = {}
     for run in evidence.runs:
         for record in sorted(run.device_ooms, key=lambda record: record.time_seconds):
-            kept[(record.device, record.pid)] = record
+            counted = {device.device for device in record.census.devices} if record.census is not None else set()
+            only = of_messages if of_messages is not None else counted.pop() if len(counted) == 1 else None
+            known = record if record.device is not None else replace(record, device=only)
+            kept[(known.device, known.pid)] = known
     return tuple(kept.values())
 
 
@@ -31,7 +42,7 @@ def speaking_records(evidence: Evidence) -> dict[int, DeviceOomRecord]:
     """
     found: dict[int, DeviceOomRecord] = {}
     records = latest_device_records(evidence)
-    for device in sorted({record.device for record in records}):
+    for device in sorted({record.device for record in records if record.device is not None}):
         mine = [record for record in records if record.device == device]
         latest = max(record.time_seconds for record in mine)
         together = [record for record in mine if latest - record.time_seconds <= _SAME_MOMENT_SECONDS]
@@ -46,7 +57,7 @@ def speaking_record(evidence: Evidence, device: int | None) -> DeviceOomRecord |
 
 def run_of(evidence: Evidence, record: DeviceOomRecord) -> RunRecord | None:
     """The run that a record belongs to."""
-    return next((run for run in evidence.runs if any(record is one for one in run.device_ooms)), None)
+    return next((run for run in evidence.runs if any(record.source == one.source for one in run.device_ooms)), None)
 
 
 def snapshot_of(evidence: Evidence, record: DeviceOomRecord) -> Snapshot | None:
@@ -111,7 +122,7 @@ def processes_beside(
 def outside_the_allocator(run: RunRecord, record: DeviceOomRecord) -> tuple[int, DeviceReading] | None:
     """What the failed process held beside torch's segments: by the look at this failure, else at an earlier one."""
     mine = [one for one in run.device_ooms if (one.pid, one.device) == (record.pid, record.device)]
-    for one in sorted(mine, key=lambda one: (one is record, one.time_seconds), reverse=True):
+    for one in sorted(mine, key=lambda one: (one.source == record.source, one.time_seconds), reverse=True):
         if one.time_seconds > record.time_seconds or one.state is None or one.state.reserved_bytes is None:
             continue
         reading = reading_at_failure(run, one)

@@ -53,8 +53,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     speaking = speaking_records(evidence)
     events = latest_device_failures(evidence)
     capped = {event.device for event in events if event.size("allowed_bytes") is not None}
-    for record in speaking.values():
-        _put_record(evidence, record, record.device in capped, facts)
+    for device, record in speaking.items():
+        _put_record(evidence, record, device_member(device), device in capped, facts)
     siblings = {process.pid for run in evidence.runs for process in run.processes}
     for event in events:
         recorded = _record_of(evidence, event, speaking)
@@ -98,9 +98,9 @@ def _allocated(event: LogEvent) -> int | None:
     return None if allocated is None else max(0, allocated - (event.size("private_pool_bytes") or 0))
 
 
-def _put_record(evidence: Evidence, record: DeviceOomRecord, is_capped: bool, facts: FactSet) -> None:
+def _put_record(evidence: Evidence, record: DeviceOomRecord, member: str, is_capped: bool, facts: FactSet) -> None:
     """Under a memory fraction torch tells its observer the share as the total, but what is free of the whole device."""
-    member, source, run = device_member(record.device), record.source, run_of(evidence, record)
+    source, run = record.source, run_of(evidence, record)
     total, free = record.device_total_bytes, record.device_free_bytes
     card = None if run is None else card_of(run, record)
     size = None if card is None else card.total_bytes
@@ -110,7 +110,7 @@ def _put_record(evidence: Evidence, record: DeviceOomRecord, is_capped: bool, fa
         total = size
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
-    facts.put("oom.backend", "cuda", source)
+    facts.put("oom.backend", "cuda" if record.requested_bytes is not None else None, source)
     facts.put("oom.requested_bytes", record.requested_bytes, source, member)
     facts.put("oom.total_bytes", total, source, member)
     facts.put("oom.free_bytes", free, source, member)
@@ -120,12 +120,12 @@ def _put_record(evidence: Evidence, record: DeviceOomRecord, is_capped: bool, fa
         facts.put("oom.reserved_bytes", state.reserved_bytes, source, member)
         facts.put("oom.active_bytes", state.active_bytes, source, member)
     if run is not None:
-        _put_reading(run, record, facts)
+        _put_reading(run, record, member, facts)
 
 
-def _put_reading(run: RunRecord, record: DeviceOomRecord, facts: FactSet) -> None:
+def _put_reading(run: RunRecord, record: DeviceOomRecord, member: str, facts: FactSet) -> None:
     """What the driver said of the device and of all processes on it while the failed one still held its memory."""
-    member, reading = device_member(record.device), reading_at_failure(run, record)
+    reading = reading_at_failure(run, record)
     outside = outside_the_allocator(run, record)
     if outside is not None:
         size, look = outside

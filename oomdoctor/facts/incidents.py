@@ -122,7 +122,7 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     kill = kernels_word(evidence)
-    recorded = [record for run in evidence.runs for record in run.device_ooms]
+    recorded = [one for run in evidence.runs for one in run.device_ooms if one.requested_bytes is not None]
     host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
     told = (e for run in evidence.runs for e in run.exceptions)
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
@@ -218,8 +218,10 @@ def kernels_word(evidence: Evidence) -> LogEvent | None:
 
 def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
+        if record.requested_bytes is None and evidence.of_kind(EventKind.DEVICE_OOM):
+            continue  # the message says more
         cause = f"CUDA out of memory in process {record.pid}"
-        where = device_member(record.device)
+        where = device_member(record.device) if record.device is not None else "the program"
         yield Incident(record.time_seconds, where, cause, str(record.source), record.requested_bytes)
     for exception in run.exceptions:
         cause = f"{exception.exception_type} in process {exception.pid}"

@@ -120,8 +120,8 @@ _SPECS = (
     FactSpec("owner.optimizer_needed_bytes", B, DEVICE, "optimizer state once it is made for all parameters: each slot as far as it is made, carried on; Adam's, where none is"),
     FactSpec("owner.kv_bytes", B, DEVICE, "bytes of keys and values"),
     FactSpec("owner.cache_bytes", B, DEVICE, "bytes of keys and values; where only growth gives a cache away, what its holder holds"),
-    FactSpec("owner.activations_bytes", B, DEVICE, "bytes of activations, what is saved for backward included"),
-    FactSpec("owner.logits_bytes", B, DEVICE, "bytes of tensors with a number for every token and every word of the vocabulary"),
+    FactSpec("owner.activations_bytes", B, DEVICE, "bytes of activations, what is saved for backward included, logits not"),
+    FactSpec("owner.logits_bytes", B, DEVICE, "bytes of logits and of what is as wide as they are, what is saved for backward included"),
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
     FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations and logits"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
@@ -308,6 +308,7 @@ OWNED_CATEGORIES = (
     ("owner.optimizer_bytes", "optimizer state"),
     ("owner.kv_bytes", "keys and values"),
     ("owner.activations_bytes", "activations"),
+    ("owner.logits_bytes", "logits"),
 )
 """The facts that share out a device's live bytes, and what a budget or a table calls each."""
 

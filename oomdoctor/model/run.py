@@ -172,7 +172,7 @@ class CensusGroup:
 
     device: int
     category: str
-    """parameters, buffers, gradients, optimizer, kv, saved-for-backward, activations or other."""
+    """parameters, buffers, gradients, optimizer, kv, logits, saved-for-backward, activations or other."""
     owner: str
     """In the words of the code: `list 'losses' global of __main__`."""
     bytes: int
@@ -187,6 +187,17 @@ class CensusGroup:
     adds: bool = False
     parts: tuple[tuple[str, int], ...] = ()
     """The largest parts of a module, by path."""
+    earlier_length: int | None = None
+    """What `length` was when an earlier census of the process saw the collection first."""
+    earlier_seconds: float | None = None
+    """How long before this census that was."""
+    saved_bytes: int = 0
+    """Of `bytes`, what autograd saved for a backward pass."""
+    largest_shape: tuple[int, ...] = ()
+    """Of its largest tensor; empty: not known, or a single number."""
+    largest_dtype: str | None = None
+    sample_addresses: tuple[int, ...] = ()
+    """Of its blocks in the snapshot: a few, evenly spread in the order of the collection, first and last included."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +212,8 @@ class CensusDevice:
     unheld_count: int | None = None
     unheld_addresses: tuple[int, ...] = ()
     """Of those blocks, the largest first; not necessarily all."""
+    vocabulary: tuple[int, ...] = ()
+    """How many tokens the models of the process know."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +226,8 @@ class Census:
     complete: bool = True
     stopped: str | None = None
     """What was cut short and why."""
+    joined: bool = True
+    """Blocks of the allocator are counted; otherwise the sizes of storages, because there was no snapshot."""
     seconds: float | None = None
     training: bool | None = None
     """Some model was in training mode; None: there was none with parameters, or nobody looked."""
@@ -220,13 +235,15 @@ class Census:
 
 @dataclass(frozen=True)
 class DeviceOomRecord:
-    """What the probe's out-of-memory observer saw, before torch raised."""
+    """What the probe's out-of-memory observer saw, before torch raised; without one, what an uncaught error left."""
 
     source: Source
     time_seconds: float
     pid: int
-    device: int
-    requested_bytes: int
+    device: int | None
+    """None: an error said so that no observer saw, and there are several."""
+    requested_bytes: int | None
+    """None: it was an error that said so."""
     device_total_bytes: int | None
     device_free_bytes: int | None
     state: AllocatorState | None

@@ -191,17 +191,14 @@ class _Processes:
         for pid, record in self._of_kind("device-oom"):
             data = record.data
             census = censuses.get((pid, _text(data.get("id"))))
-            device, requested = _size(data.get("device")), _size(data.get("requested_bytes"))
-            if device is None or requested is None:
-                continue
             count = _size(data.get("count"))
             found.append(
                 DeviceOomRecord(
                     source=self._source(pid, record),
                     time_seconds=_number(data.get("time")) or 0.0,
                     pid=pid,
-                    device=device,
-                    requested_bytes=requested,
+                    device=_size(data.get("device")),
+                    requested_bytes=_size(data.get("requested_bytes")),
                     device_total_bytes=_size(data.get("device_total_bytes")),
                     device_free_bytes=_size(data.get("device_free_bytes")),
                     state=_state(data.get("state"), data),
@@ -224,14 +221,21 @@ class _Processes:
 def _census(data: Mapping[str, Any], source: Source) -> Census:
     groups = []
     for item in _mappings(data.get("groups")):
-        group = _build(CensusGroup, item, {"parts": _parts(item.get("parts"))})
+        lists = {
+            "parts": _parts(item.get("parts")),
+            "largest_shape": _numbers(item.get("largest_shape"), _size),
+            "sample_addresses": _numbers(item.get("sample_addresses"), _address),
+        }
+        group = _build(CensusGroup, item, lists)
         if group is not None:
             groups.append(group)
     devices = []
     for item in _mappings(data.get("devices")):
-        listed = item.get("unheld_addresses")
-        addresses = [_address(value) for value in (listed[:MAX_ITEMS] if isinstance(listed, list) else [])]
-        device = _build(CensusDevice, item, {"unheld_addresses": tuple(a for a in addresses if a is not None)})
+        lists = {
+            "unheld_addresses": _numbers(item.get("unheld_addresses"), _address),
+            "vocabulary": _numbers(item.get("vocabulary"), _size),
+        }
+        device = _build(CensusDevice, item, lists)
         if device is not None:
             devices.append(device)
     return Census(
@@ -240,9 +244,15 @@ def _census(data: Mapping[str, Any], source: Source) -> Census:
         groups=tuple(groups),
         complete=data.get("complete") is True,
         stopped=_text(data.get("stopped")),
+        joined=data.get("joined") is not False,
         seconds=_number(data.get("seconds")),
         training=_flag(data.get("training")),
     )
+
+
+def _numbers(value: object, read: Callable[[object], int | None]) -> tuple[int, ...]:
+    numbers = [read(item) for item in (value[:MAX_ITEMS] if isinstance(value, list) else [])]
+    return tuple(number for number in numbers if number is not None)
 
 
 def _parts(value: object) -> tuple[tuple[str, int], ...]:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from given import HERE, gib, mib, run
+from given import HERE, gib, mib, oom, run
 
 from oomdoctor.facts import census, derive_facts
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.holdings import holdings
+from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
 
 LOSSES = CensusGroup(0, "saved-for-backward", "list 'losses' local to train()", gib(15), 300, "/srv/train.py", 15,
-                     "train", 41, True)  # fmt: skip
+                     "train", 41, True, saved_bytes=gib(15))  # fmt: skip
 GROUPS = (
     LOSSES,
-    replace(LOSSES, category="other", bytes=512 * 41, count=41),
+    replace(LOSSES, category="other", bytes=512 * 41, count=41, saved_bytes=0),
     CensusGroup(0, "parameters", "Net 'net' local to train()", gib(2), 80, parts=(("layers[*]", gib(2)),)),
     CensusGroup(0, "buffers", "Net 'net' local to train()", mib(100), 4),
     CensusGroup(0, "gradients", "gradients of Net 'net' local to train()", gib(2), 80),
@@ -160,3 +161,41 @@ def test_what_the_process_says_of_itself_is_believed_before_its_frames() -> None
     facts = derive_facts(replace(given, runs=(replace(given.runs[0], device_ooms=(told,)),)))
     assert facts.value("activity.autograd_on") is True
     assert facts.value("activity.models_training") is False
+
+
+def test_an_error_without_a_request_gets_its_device_from_the_message_and_closes_the_budget() -> None:
+    census = replace(WHOLE, joined=False, devices=(CensusDevice(0, None, HELD),))
+    state = AllocatorState(1050.0, 0, allocated_bytes=HELD + mib(8), reserved_bytes=HELD + mib(8))
+    record = DeviceOomRecord(HERE, 1050.0, 7, None, None, None, None, state, census=census)
+    message = oom(requested_bytes=gib(1), total_bytes=gib(24), free_bytes=mib(300))
+    given = Evidence(runs=(run(device_ooms=(record,)),), events=(message,))
+    facts = derive_facts(given)
+    assert facts.value("oom.requested_bytes", "cuda:0") == gib(1)
+    assert facts.value("oom.allocated_bytes", "cuda:0") == HELD + mib(8)
+    assert facts.value("owner.unheld_bytes", "cuda:0") is None
+    assert facts.value("owner.holder_bytes", "cuda:0") == gib(15) + 512 * 41
+    (budget,) = [one for one in budgets(given, facts) if one.where == "cuda:0"]
+    assert sum(part.bytes for part in budget.parts) + budget.unattributed_bytes == budget.total_bytes
+    assert len(find_incidents(given)) == 1
+
+
+def test_an_error_without_a_request_and_without_a_message_still_names_holders() -> None:
+    census = replace(WHOLE, joined=False, devices=(CensusDevice(0, None, HELD),))
+    record = DeviceOomRecord(HERE, 1050.0, 7, None, None, None, None, None, census=census)
+    given = Evidence(runs=(run(device_ooms=(record,)),))
+    facts = derive_facts(given)
+    assert facts.value("owner.holder_bytes", "cuda:0") == gib(15) + 512 * 41
+    assert facts.value("oom.requested_bytes", "cuda:0") is None
+    assert [incident.requested_bytes for incident in find_incidents(given)] == [None]
+
+
+def test_a_collection_that_an_earlier_failure_saw_says_how_it_grew() -> None:
+    grown = replace(LOSSES, earlier_length=12, earlier_seconds=30.2)
+    still = replace(LOSSES, owner="list 'same' global in train.py", earlier_length=41, earlier_seconds=30.2)
+    given = evidence(replace(WHOLE, groups=(grown, still, *GROUPS[2:])))
+    owners = {row.owner for row in holdings(given, derive_facts(given))}
+    assert (
+        "activations saved for backward by list 'losses' local to train() (grew from 12 to 41 elements in 30 s), "
+        "grown at train.py:15"
+    ) in owners
+    assert any("list 'same' global in train.py (41 elements)" in owner for owner in owners)

@@ -24,7 +24,8 @@ RECORD = {
         "                                clear_history=False, compile_context=False, skip_actions=None):\n"
         "    calls.append({'enabled': enabled, 'context': context, 'stacks': stacks, 'max_entries': max_entries})\n"
     ),
-    # With cudaMallocAsync torch refuses.
+    # With cudaMallocAsync torch refuses this, and observers too.
+    "cudaMallocAsync": "def _record_memory_history(*args, **kwargs):\n    raise RuntimeError('not supported')\n",
     "refusing": "def _record_memory_history(*args, **kwargs):\n    raise RuntimeError('not supported')\n",
 }
 OBSERVER = {"1.13": "_cuda_attachOutOfMemoryObserver", "2.0": "_cuda_attachOutOfMemoryObserver"}
@@ -56,6 +57,8 @@ observers = []
 free = 1 << 30
 def _cuda_getDeviceCount(): return 2
 def {observer}(callback):
+    if {refuses}:
+        raise RuntimeError('no observers')
     observers.append(callback)
 """
 CUDA = """
@@ -102,7 +105,12 @@ def write_stub(folder: Path, version: str) -> None:
     (torch / "cuda").mkdir(parents=True)
     (torch / "__init__.py").write_text(INIT.format(version=version))
     (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
-    (torch / "_C.py").write_text(C.format(observer=OBSERVER.get(version, "_cuda_attach_out_of_memory_observer")))
+    (torch / "_C.py").write_text(
+        C.format(
+            observer=OBSERVER.get(version, "_cuda_attach_out_of_memory_observer"),
+            refuses=version == "cudaMallocAsync",
+        )
+    )
     (torch / "_inductor").mkdir()
     (torch / "_inductor" / "__init__.py").write_text("from . import codecache\n")
     (torch / "_inductor" / "codecache.py").write_text("names = 'compiled'\n")

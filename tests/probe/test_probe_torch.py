@@ -141,6 +141,48 @@ def test_a_refusal_of_torch_is_written_down_and_stops_nothing(harness: Harness) 
     assert set(RECORD) > {"refusing"}
 
 
+WITHOUT_OBSERVERS = """
+import threading, torch
+torch.cuda._lazy_init()
+def fill():
+    torch.allocate(1 << 29)
+    torch.allocate(1 << 40)
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "thread", "outermost"),
+    [("fill()", None, "<module>"), ("threading.Thread(target=fill, name='filler').start()", "filler", "run")],
+)
+def test_where_torch_has_no_observers_an_uncaught_error_tells(
+    harness: Harness, run: str, thread: str | None, outermost: str
+) -> None:
+    write_stub(harness.folder, "cudaMallocAsync")
+    script = harness.script(WITHOUT_OBSERVERS + run)
+    assert harness.run(script).stderr == harness.run(script, probe=False).stderr
+    errors = [error["error"] for error in harness.records("probe-error")]
+    assert errors == ["RuntimeError: not supported", "RuntimeError: no observers"]
+    (record,) = harness.latest("device-oom")
+    # The stub has two devices: nobody knows which it was.
+    assert [record[name] for name in ("device", "requested_bytes", "device_free_bytes", "state")] == [None] * 4
+    assert (record["thread"], record["frames"][-1][2], record["count"]) == (thread, "allocate", 1)
+    assert outermost in [frame[2] for frame in record["frames"]]
+    assert harness.records("allocator")[0]["allocated_bytes"] == 1 << 29
+    assert harness.records("end")[-1]["device_ooms"] == 1
+
+
+def test_an_error_that_a_worker_had_is_not_told_again_by_who_waited_for_it(harness: Harness) -> None:
+    write_stub(harness.folder, "cudaMallocAsync")
+    text = """
+import torch
+torch.cuda._lazy_init()
+class _RemoteTraceback(Exception): pass
+raise torch.OutOfMemoryError('CUDA out of memory') from _RemoteTraceback('in the worker')
+"""
+    harness.run(harness.script(text))
+    assert harness.latest("device-oom") == []
+
+
 def test_nothing_is_initialised_by_the_probe(harness: Harness) -> None:
     write_stub(harness.folder, "2.14")
     ended = harness.run("-c", "import torch; print(torch.cuda._initialized, torch._C.observers)")

@@ -234,3 +234,23 @@ def test_the_memory_error_behind_another_exception_is_what_is_told(tmp_path):
     }
     (error,) = read_run(write(tmp_path / "i", probe=[record])).run.exceptions
     assert (error.exception_type, error.is_memory_error, error.frames[0].line) == ("MemoryError", True, 3)
+
+
+def test_a_census_is_read_with_its_addresses_and_what_is_wrong_in_it_is_left_out(tmp_path):
+    group = {
+        "device": 0, "category": "logits", "owner": "list 'losses' global in train.py", "bytes": 1 << 30, "count": 9,
+        "saved_bytes": 1 << 29, "largest_shape": [8, "x", 2048, 32000], "largest_dtype": "bfloat16",
+        "sample_addresses": [1 << 47, -1, None, 5], "length": 9, "adds": True,
+    }  # fmt: skip
+    device = {"device": 0, "held_bytes": 1 << 30, "vocabulary": [32000, "many"], "unheld_addresses": [7]}
+    oom = {"kind": "device-oom", "time": 3.0, "id": "7-oom-1", "device": 0, "requested_bytes": 5}
+    census = {
+        "kind": "census", "time": 3.0, "id": "7-oom-1", "complete": True,
+        "groups": [group, {"device": 0}], "devices": [device],
+    }  # fmt: skip
+    (found,) = read_run(write(tmp_path / "i", probe=[oom, census])).run.device_ooms
+    assert found.census is not None
+    (row,) = found.census.groups
+    assert (row.saved_bytes, row.largest_shape, row.largest_dtype) == (1 << 29, (8, 2048, 32000), "bfloat16")
+    assert row.sample_addresses == (1 << 47, 5)
+    assert found.census.devices[0].vocabulary == (32000,)

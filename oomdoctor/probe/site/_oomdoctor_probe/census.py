@@ -14,21 +14,27 @@ from time import monotonic
 
 from . import census_objects, census_roots, census_state
 from .census_autograd import Graph
-from .census_owners import Owner, Owners
+from .census_claims import Claims, vocabulary_of
+from .census_owners import Owners
+from .census_referrers import Climb
 from .census_tally import Tally
 from .census_tensors import Reader
 from .census_walk import Walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
     from typing import Any
 
+    from .census_growth import Lengths
     from .census_objects import Objects
     from .census_tally import Blocks
 
 SECONDS = 2.0
 _SHARE_OF_WALKS = 0.6
 _SHARE_OF_GRAPHS = 0.9
+_MOST_VOCABULARIES = 16
 
 
 def seconds() -> float:
@@ -39,8 +45,19 @@ def seconds() -> float:
         return SECONDS
 
 
-def take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str = "cuda") -> dict[str, object] | None:
-    """The census as fields of a record; None where this torch has no tensors to count."""
+def take(
+    torch: Any,
+    blocks: Blocks | None,
+    allowed: float,
+    device_type: str = "cuda",
+    failing: Sequence[TracebackType | None] = (),
+    lengths: Lengths | None = None,
+) -> dict[str, object] | None:
+    """The census as fields of a record; None where this torch has no tensors to count.
+
+    `failing`: tracebacks of the error that ends the program, where it has been raised already. `lengths`: of the
+    collections that earlier censuses of this process saw.
+    """
     if getattr(torch, "Tensor", None) is None or allowed <= 0:
         return None
     # A subclass of the user's that overrides torch functions would be asked otherwise.
@@ -50,32 +67,45 @@ def take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str = "
     gc.disable()
     try:
         with quiet():
-            return _take(torch, blocks, allowed, device_type)
+            return _take(torch, blocks, allowed, device_type, list(failing), lengths)
     finally:
         if collects:
             gc.enable()
 
 
-def _take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str) -> dict[str, object]:
+def _take(
+    torch: Any,
+    blocks: Blocks | None,
+    allowed: float,
+    device_type: str,
+    failing: list[TracebackType | None],
+    lengths: Lengths | None,
+) -> dict[str, object]:
     started = monotonic()
     reader = Reader(torch, device_type)
     objects = census_objects.collect(torch, reader, started + allowed * _SHARE_OF_WALKS)
     module = vars(torch.nn).get("Module") if "nn" in vars(torch) else None
-    walk = Walk(reader, module, started + allowed * _SHARE_OF_WALKS)
-    own, libraries = census_roots.of_frames()
-    walk.follow(chain(own, census_roots.of_globals(), census_roots.of_suspended(objects.suspended)))
-    walk.follow(chain(libraries, census_roots.of_tracebacks(objects.tracebacks)))
+    stacks = census_roots.Stacks(failing)
+    walk = Walk(reader, module, started + allowed * _SHARE_OF_WALKS, stacks.running)
+    own, libraries = stacks.variables()
+    kept = census_roots.of_notebook()
+    walk.follow(chain(own, census_roots.of_globals(stacks), census_roots.of_suspended(objects.suspended), kept))
+    walk.follow(chain(libraries, census_roots.of_tracebacks(objects.tracebacks, stacks.running)))
     if gc.get_freeze_count():
         # `gc.freeze()`, as servers do: what was there before is not among the collector's objects.
         _add_frozen(objects, walk)
+    live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
+    climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS)
+    climb.find(census_state.roots(objects.modules))
     walked = monotonic()
     owners = Owners(walk)
     tally = Tally(blocks)
-    census_state.claim(objects, owners, reader, tally)
-    live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
-    census_state.claim_other_gradients(live, owners, reader, tally)
+    vocabulary = vocabulary_of(objects.modules, reader)
+    claims = Claims(reader, tally, vocabulary)
+    census_state.claim(objects, owners, claims)
+    census_state.claim_other_gradients(live, owners, claims)
     graph = Graph(torch, reader, objects.unpack_hooks, started + allowed * _SHARE_OF_GRAPHS)
-    _claim_others(live, owners, reader, tally, graph)
+    claims.claim_others(live, owners, graph, climb)
     graphed = monotonic()
     return {
         "complete": objects.complete and walk.complete and graph.complete and graph.possible,
@@ -89,8 +119,8 @@ def _take(torch: Any, blocks: Blocks | None, allowed: float, device_type: str) -
         "hooked": graph.hooked,
         "joined": blocks is not None,
         "training": census_state.is_training(objects),
-        "devices": tally.devices(),
-        "groups": tally.groups(),
+        "devices": tally.devices(sorted(vocabulary)[:_MOST_VOCABULARIES]),
+        "groups": tally.groups(lengths),
     }
 
 
@@ -112,23 +142,3 @@ def _stopped(objects: Objects, walk: Walk, graph: Graph) -> str | None:
     if not graph.possible:
         return "autograd's graphs: this torch does not say which saved tensors have hooks, and some may"
     return None
-
-
-def _claim_others(live: list[Any], owners: Owners, reader: Reader, tally: Tally, graph: Graph) -> None:
-    """Caches, then what autograd saved by the tensors whose graphs hold it, then every other tensor."""
-    nameless = Owner("tensors that no variable leads to")
-    named = [(tensor, owners.of(tensor) or nameless) for tensor in live]
-    # A long list explains more than a variable that holds its last element.
-    named.sort(key=lambda pair: (pair[1] is nameless, -pair[1].rank))
-    for tensor, owner in named:
-        for storage in reader.storages(tensor):
-            if owner.is_cache:
-                tally.claim(storage, "kv", owner)
-            elif owner is not nameless and not owner.in_forward:
-                tally.claim(storage, "other", owner)
-    for tensor, owner in named:
-        for storage in graph.saved_behind(tensor):
-            tally.claim(storage, "saved-for-backward", owner)
-    for tensor, owner in named:
-        for storage in reader.storages(tensor):
-            tally.claim(storage, "activations" if owner.in_forward else "other", owner)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .census_tensors import Reader, Storage
+    from .census_tensors import Reader
 
 _RAW = "_raw_saved_"
 
@@ -43,8 +43,8 @@ class Graph:
         """How many nodes were met."""
         return len(self._nodes)
 
-    def saved_behind(self, tensor: object) -> Iterator[Storage]:
-        """The device memory that the graph behind a tensor keeps, as far as no earlier call has met it."""
+    def saved_behind(self, tensor: object) -> Iterator[object]:
+        """The tensors that the graph behind a tensor keeps, as far as no earlier call has met it."""
         first = self._reader.node(tensor)
         stack = [first] if first is not None and self.possible else []
         while stack:
@@ -61,7 +61,7 @@ class Graph:
             except Exception:
                 continue
 
-    def _saved(self, node: Any) -> Iterator[Storage]:
+    def _saved(self, node: Any) -> Iterator[object]:
         kind = type(node)
         known = self._attributes.get(id(kind))
         if known is None:
@@ -77,11 +77,11 @@ class Graph:
                 continue  # freed already, or changed in place since
             for one in held if type(held) in (tuple, list) else (held,):
                 if one is not None:
-                    yield from self._reader.storages(one)
+                    yield one
         # A Function of the user's may also put tensors on its context as attributes.
         for one in attributes(node).values():
             if self._reader.is_tensor(one):
-                yield from self._reader.storages(one)
+                yield one
 
     def _names(self, kind: type) -> list[tuple[str, str]]:
         """The attributes that hold saved tensors, with their raw twins."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import frames
+from .census_tensors import derives
 from .large_objects import last_line, user_modules
 
 TYPE_CHECKING = False
@@ -17,12 +18,16 @@ _OPTIMIZED = 1
 """Flag of a code object whose variables are not in a dictionary: that of a function, not of a module or class."""
 _MOST_FRAMES = 400
 _CALL = ("_call_impl", "_wrapped_call_impl")
+_BACKWARD = ("backward", "_engine_run_backward")
+FORWARD, BACKWARD = "forward", "backward"
 
 
 class Root:
     """A variable, and the place in the code that speaks of it."""
 
-    __slots__ = ("file", "first", "function", "in_forward", "in_library", "last", "line", "name", "where")
+    __slots__ = (
+        "behind", "file", "first", "function", "in_forward", "in_library", "last", "line", "name", "where", "work",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -34,6 +39,7 @@ class Root:
         first: int = 1,
         last: int = sys.maxsize,
         in_forward: bool = False,
+        behind: int = 0,
     ) -> None:
         self.name = name
         self.where = where
@@ -43,27 +49,73 @@ class Root:
         self.first = first
         self.last = last
         self.in_forward = in_forward
+        self.behind = behind
+        """id() of the exception whose traceback keeps the variable, or of the module whose forward pass works on it."""
+        self.work = ""
+        """What a library works on for the user: FORWARD or BACKWARD."""
         self.in_library = file is not None and frames.is_library(file)
 
+    def lend_to(self, work: str, module: int, caller: tuple[FrameType, int] | None) -> None:
+        """Say what a library does with the variable for the user, and where the user's code has asked for that."""
+        self.work, self.behind = work, module
+        self.in_forward = self.in_forward or work == FORWARD
+        if caller is not None:
+            code = caller[0].f_code
+            self.file, self.line, self.function = code.co_filename, caller[1], code.co_name
+            self.first, self.last = 1, 0
 
-def of_frames() -> tuple[list[tuple[object, Root]], list[tuple[object, Root]]]:
-    """Variables of all running functions of all threads, innermost first: the user's own, then those of libraries."""
-    own: list[tuple[object, Root]] = []
-    libraries: list[tuple[object, Root]] = []
-    for innermost in list(sys._current_frames().values()):
-        stack: list[FrameType] = []
-        frame: FrameType | None = innermost
-        while frame is not None and len(stack) < _MOST_FRAMES:
-            if not frames.is_ours(frame.f_code.co_filename):
-                stack.append(frame)
-            frame = frame.f_back
-        outermost_call = max(
-            [position for position, one in enumerate(stack) if one.f_code.co_name in _CALL], default=-1
-        )
-        for position, one in enumerate(stack):
-            into = libraries if frames.is_library(one.f_code.co_filename) else own
-            into += _variables(one, one.f_lineno, "", position < outermost_call)
-    return own, libraries
+
+class Stacks:
+    """The functions that run in all threads, and those that the error which ends the program has come through.
+
+    Those are to be spoken of as running: that their variables are still there is no mistake of anybody's.
+    """
+
+    def __init__(self, failing: list[TracebackType | None]) -> None:
+        self._stacks: list[list[tuple[FrameType, int]]] = []
+        self.running: set[int] = set()
+        """id() of their frames."""
+        for innermost in list(sys._current_frames().values()):
+            self._add(frames.of_thread(innermost))
+        # One of them is this very call: a variable of it that is itself would keep the whole census until the
+        # collector runs, and with it every tensor of the program.
+        del innermost
+        for traceback in failing:
+            self._add(frames.along(traceback)[::-1])
+
+    def _add(self, stack: list[tuple[FrameType, int]]) -> None:
+        theirs = [(frame, line) for frame, line in stack if not frames.is_ours(frame.f_code.co_filename)]
+        self._stacks.append([place for place in theirs if id(place[0]) not in self.running][:_MOST_FRAMES])
+        self.running.update([id(frame) for frame, _ in stack])
+
+    def variables(self) -> tuple[list[tuple[object, Root]], list[tuple[object, Root]]]:
+        """Variables of the running functions, innermost first: the user's own, then those of libraries."""
+        own: list[tuple[object, Root]] = []
+        libraries: list[tuple[object, Root]] = []
+        for stack in self._stacks:
+            calls = [position for position, (one, _) in enumerate(stack) if one.f_code.co_name in _CALL]
+            outermost = max(calls, default=-1)
+            module = id(dict(_read(stack[outermost][0])).get("self")) if calls else 0
+            for position, (one, line) in enumerate(stack):
+                found = _variables(one, line, "", position < outermost)
+                if not frames.is_library(one.f_code.co_filename):
+                    own += found
+                    continue
+                work = FORWARD if position <= outermost else BACKWARD if one.f_code.co_name in _BACKWARD else ""
+                if work:
+                    place = next((p for p in stack[position:] if not frames.is_library(p[0].f_code.co_filename)), None)
+                    for _, root in found:
+                        root.lend_to(work, module if work == FORWARD else 0, place)
+                libraries += found
+        return own, libraries
+
+    def line_of_module(self, space: dict[str, Any]) -> int | None:
+        """Where a module's own code stands, if it still runs."""
+        for stack in self._stacks:
+            for frame, line in stack:
+                if frame.f_globals is space and not frame.f_code.co_flags & _OPTIMIZED:
+                    return line
+        return None
 
 
 def of_suspended(suspended: list[Any]) -> Iterator[tuple[object, Root]]:
@@ -75,26 +127,38 @@ def of_suspended(suspended: list[Any]) -> Iterator[tuple[object, Root]]:
                 yield from _variables(frame, frame.f_lineno, ", a suspended function")
 
 
-def of_tracebacks(tracebacks: list[TracebackType]) -> Iterator[tuple[object, Root]]:
+def of_exception(error: BaseException, running: set[int]) -> Iterator[tuple[object, Root]]:
     """Variables of functions that have ended by an exception which somebody still keeps."""
-    last = getattr(sys, "last_value", None)
-    running = set()
-    for frame in list(sys._current_frames().values()):
-        one: FrameType | None = frame
-        while one is not None:
-            running.add(id(one))
-            one = one.f_back
-    kept = ", kept by sys.last_value" if last is not None else ", kept by an exception's traceback"
+    for frame, line in frames.along(_TRACEBACK.__get__(error)):
+        if id(frame) not in running and not frames.is_ours(frame.f_code.co_filename):
+            yield from _variables(frame, line, "", behind=id(error))
+
+
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]
+
+
+def of_tracebacks(tracebacks: list[TracebackType], running: set[int]) -> Iterator[tuple[object, Root]]:
+    """The same where no variable leads to the exception: it is being handled, or a traceback was kept without it."""
     seen = set()
     for traceback in tracebacks:
         frame = traceback.tb_frame
         if id(frame) in running or id(frame) in seen or frames.is_ours(frame.f_code.co_filename):
             continue
         seen.add(id(frame))
-        yield from _variables(frame, traceback.tb_lineno or 0, kept)
+        yield from _variables(frame, traceback.tb_lineno or 0, ", kept by an exception's traceback")
 
 
-def _variables(frame: FrameType, line: int, more: str, in_forward: bool = False) -> list[tuple[object, Root]]:
+def of_notebook() -> Iterator[tuple[object, Root]]:
+    """The last error that a prompt or a notebook has shown, which Python keeps."""
+    for name in ("last_exc", "last_value"):
+        error = vars(sys).get(name)
+        if derives(type(error), BaseException):
+            yield error, Root("sys.%s" % name, "", None)
+
+
+def _variables(
+    frame: FrameType, line: int, more: str, in_forward: bool = False, behind: int = 0
+) -> list[tuple[object, Root]]:
     code = frame.f_code
     if not code.co_flags & _OPTIMIZED:
         return []  # a module's: its variables are globals
@@ -102,7 +166,7 @@ def _variables(frame: FrameType, line: int, more: str, in_forward: bool = False)
     where = "local to %s()%s" % (function, more)
     last = last_line(code)
     return [
-        (held, Root(name, where, code.co_filename, line, code.co_name, code.co_firstlineno, last, in_forward))
+        (held, Root(name, where, code.co_filename, line, code.co_name, code.co_firstlineno, last, in_forward, behind))
         for name, held in _read(frame)
     ]
 
@@ -124,25 +188,26 @@ def _read(frame: FrameType) -> list[tuple[str, object]]:
     return items
 
 
-def of_globals() -> Iterator[tuple[object, Root]]:
+def of_globals(stacks: Stacks) -> Iterator[tuple[object, Root]]:
     """Globals of the user's modules, with the line where the module's own code stands if it still runs."""
-    running = {}
-    for frame in list(sys._current_frames().values()):
-        one: FrameType | None = frame
-        while one is not None:
-            if not one.f_code.co_flags & _OPTIMIZED:
-                running[id(one.f_globals)] = one.f_lineno
-            one = one.f_back
     for module in user_modules([]):
         space = vars(module)
-        file = space.get("__file__")
-        name = space.get("__name__")
-        where = "global in %s" % _module_name(name, file)
+        line = stacks.line_of_module(space)
         for variable, held in list(space.items()):
             if not variable.startswith("__"):
-                line = running.get(id(space))
-                function = "<module>" if line is not None else None
-                yield held, Root(variable, where, file if isinstance(file, str) else None, line, function)
+                yield held, of_global(variable, space, line)
+
+
+def of_global(name: str, space: dict[str, Any], line: int | None = None) -> Root:
+    """A global of a module, whose variables `space` are."""
+    file = space.get("__file__")
+    where = "global in %s" % _module_name(space.get("__name__"), file)
+    return Root(name, where, file if isinstance(file, str) else None, line, "<module>" if line is not None else None)
+
+
+def own_module_names() -> set[str]:
+    """Names of the user's modules."""
+    return {name for module in user_modules([]) if isinstance(name := vars(module).get("__name__"), str)}
 
 
 def _module_name(name: object, file: object) -> str:
@@ -167,3 +232,16 @@ def of_closure(function: Any) -> list[tuple[object, Root]]:
         root = Root(name, where, code.co_filename, code.co_firstlineno, code.co_name, code.co_firstlineno, last)
         found.append((held, root))
     return found
+
+
+def of_defaults(function: Any) -> list[tuple[object, Root]]:
+    """What the arguments of a function are when they are not given: made once, and kept with the function."""
+    code = function.__code__
+    values = function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount][-len(values) :] if values else ()
+    where = "default of an argument of %s()" % function.__qualname__.replace(".<locals>", "")
+    last = last_line(code)
+    return [
+        (held, Root(name, where, code.co_filename, code.co_firstlineno, code.co_name, code.co_firstlineno, last))
+        for name, held in [*zip(names, values), *(function.__kwdefaults__ or {}).items()]  # noqa: B905 (Python 3.10)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .census_caches import is_cache_class, is_called_cache
 from .census_objects import module_children, own_tensors
 from .census_owners import Owner
 from .census_tensors import attributes
@@ -10,19 +11,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .census_claims import Claims
     from .census_objects import Objects
     from .census_owners import Owners
-    from .census_tally import Tally
-    from .census_tensors import Reader
 
 _DEEPEST = 60
 
 
-def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> None:
+def claim(objects: Objects, owners: Owners, claims: Claims) -> None:
     """Claim them all, parameters first."""
     named: dict[int, Owner] = {}
     gradients: list[tuple[Any, Owner]] = []
-    for root in _roots(objects.modules):
+    for root in roots(objects.modules):
         found = owners.of(root)
         kind = type(root).__name__
         if found is None:
@@ -32,12 +32,12 @@ def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> Non
         else:
             owner = _like(found, "%s %s" % (kind, found.text))
         owner = named.setdefault(hash((owner.text, owner.file)), owner)
-        _claim_module(root, owner, gradients, reader, tally)
+        _claim_module(root, owner, gradients, claims)
     for optimizer in objects.optimizers:
-        _claim_optimizer(optimizer, owners, gradients, reader, tally)
+        _claim_optimizer(optimizer, owners, gradients, claims)
     by_owner: dict[int, Owner] = {}
     for parameter, owner in gradients:
-        gradient = reader.gradient(parameter)
+        gradient = claims.reader.gradient(parameter)
         if gradient is None:
             gradient = attributes(parameter).get("main_grad")
         if gradient is None:
@@ -45,14 +45,13 @@ def claim(objects: Objects, owners: Owners, reader: Reader, tally: Tally) -> Non
         of = by_owner.get(id(owner))
         if of is None:
             of = by_owner[id(owner)] = _like(owner, "gradients of %s" % owner.text)
-        for storage in reader.storages(gradient):
-            tally.claim(storage, "gradients", of)
+        claims.claim(gradient, "gradients", of)
 
 
 def is_training(objects: Objects) -> bool | None:
     """Whether a model with parameters, which no other module holds, is in training mode; None where there is none."""
     found = None
-    for root in _roots(objects.modules):
+    for root in roots(objects.modules):
         mode = attributes(root).get("training")
         if isinstance(mode, bool) and _has_parameters(root):
             if mode:
@@ -61,15 +60,14 @@ def is_training(objects: Objects) -> bool | None:
     return found
 
 
-def claim_other_gradients(tensors: list[Any], owners: Owners, reader: Reader, tally: Tally) -> None:
+def claim_other_gradients(tensors: list[Any], owners: Owners, claims: Claims) -> None:
     """Gradients of leaf tensors that no module holds."""
     for tensor in tensors:
-        gradient = reader.gradient(tensor)
+        gradient = claims.reader.gradient(tensor)
         if gradient is not None:
             found = owners.of(tensor)
             of = "gradients of %s" % found.text if found is not None else "gradients of tensors without a name"
-            for storage in reader.storages(gradient):
-                tally.claim(storage, "gradients", _like(found, of))
+            claims.claim(gradient, "gradients", _like(found, of))
 
 
 def _like(owner: Owner | None, text: str) -> Owner:
@@ -93,13 +91,13 @@ def _has_parameters(root: Any) -> bool:
     return False
 
 
-def _roots(modules: list[Any]) -> list[Any]:
+def roots(modules: list[Any]) -> list[Any]:
     """Modules that no other module holds, the one with the most below it first."""
     held = {id(child) for module in modules for child in module_children(module).values() if child is not module}
     return [module for module in modules if id(module) not in held]
 
 
-def _claim_module(root: Any, owner: Owner, gradients: list[tuple[Any, Owner]], reader: Reader, tally: Tally) -> None:
+def _claim_module(root: Any, owner: Owner, gradients: list[tuple[Any, Owner]], claims: Claims) -> None:
     stack: list[tuple[Any, str, int]] = [(root, "", 0)]
     seen: set[int] = set()
     while stack:
@@ -110,10 +108,12 @@ def _claim_module(root: Any, owner: Owner, gradients: list[tuple[Any, Owner]], r
         for which, category in (("_parameters", "parameters"), ("_buffers", "buffers")):
             for name, held in own_tensors(module, which).items():
                 part = (path or name).strip(".")
-                for storage in reader.storages(held):
-                    if tally.claim(storage, category, owner) and category == "parameters":
-                        owner.parts[part] = owner.parts.get(part, 0) + tally.size(storage)
+                if category == "buffers" and (is_called_cache(name) or is_cache_class(type(module))):
+                    claims.claim(held, "kv", owner)
+                    continue
+                size = claims.claim(held, category, owner)
                 if category == "parameters":
+                    owner.parts[part] = owner.parts.get(part, 0) + size
                     gradients.append((held, owner))
         for name, child in module_children(module).items():
             if child is None:
@@ -123,9 +123,7 @@ def _claim_module(root: Any, owner: Owner, gradients: list[tuple[Any, Owner]], r
             stack.append((child, path + step if path.count(".") + path.count("[") < 2 else path, depth + 1))
 
 
-def _claim_optimizer(
-    optimizer: Any, owners: Owners, gradients: list[tuple[Any, Owner]], reader: Reader, tally: Tally
-) -> None:
+def _claim_optimizer(optimizer: Any, owners: Owners, gradients: list[tuple[Any, Owner]], claims: Claims) -> None:
     space = attributes(optimizer)
     found = owners.of(optimizer)
     text = type(optimizer).__name__ if found is None else "%s %s" % (type(optimizer).__name__, found.text)
@@ -134,8 +132,7 @@ def _claim_optimizer(
     for group in list(groups) if isinstance(groups, list) else ():
         for parameter in list(group.get("params", ())) if isinstance(group, dict) else ():
             # Parameters that no module holds; those of modules are claimed already.
-            for storage in reader.storages(parameter):
-                tally.claim(storage, "parameters", _like(owner, "parameters given to %s" % text))
+            claims.claim(parameter, "parameters", _like(owner, "parameters given to %s" % text))
             gradients.append((parameter, owner))
     state = space.get("state")
     slots: dict[str, Owner] = {}
@@ -143,5 +140,4 @@ def _claim_optimizer(
         for slot, held in list(entry.items()) if isinstance(entry, dict) else ():
             of = slots.setdefault(str(slot), _like(owner, "%s: %s" % (text, slot)))
             for one in held if type(held) in (list, tuple) else (held,):
-                for storage in reader.storages(one):
-                    tally.claim(storage, "optimizer", of)
+                claims.claim(one, "optimizer", of)

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     Storage = tuple[int, int, int]
     """Device, address, bytes."""
 
+    Look = tuple[tuple[int, ...], str]
+    """Shape and dtype of a tensor."""
+
 
 def derives(kind: type, base: type) -> bool:
     """Whether a class derives from another, by identity: no metaclass of the user's is asked."""
-    return any(one is base for one in _mro(kind))
+    return any(one is base for one in mro(kind))
 
 
-def _mro(kind: type) -> tuple[type, ...]:
+def mro(kind: type) -> tuple[type, ...]:
+    """The class and its bases; no metaclass is asked."""
     found: tuple[type, ...] = _MRO.__get__(kind)
     return found
 
@@ -38,6 +42,7 @@ class Reader:
         self.device_type = device_type
         self._device = base.device
         self._shape = base.shape
+        self._dtype = base.dtype
         self._grad = base.grad
         self._grad_fn = base.grad_fn
         self._is_leaf = base.is_leaf
@@ -63,8 +68,8 @@ class Reader:
         return known
 
     def _dispatches(self, kind: type) -> bool:
-        for one in _mro(kind):
-            own = type.__getattribute__(one, "__dict__").get("__torch_dispatch__")
+        for one in mro(kind):
+            own = class_attributes(one).get("__torch_dispatch__")
             if own is not None:
                 return own is not self._no_dispatch
         return False
@@ -86,14 +91,19 @@ class Reader:
 
     def storages(self, held: object) -> Iterator[Storage]:
         """All memory of a tensor; that of a wrapper is its plain tensors'."""
+        for _, found in self.pieces(held):
+            yield found
+
+    def pieces(self, held: object) -> Iterator[tuple[object, Storage]]:
+        """The tensor, or the plain tensors of a wrapper, each with its memory."""
         found = self.storage(held)
         if found is not None:
-            yield found
+            yield held, found
         elif self.is_tensor(held) and not self.is_plain(held):
             for inner in attributes(held).values():
                 found = self.storage(inner)
                 if found is not None:
-                    yield found
+                    yield inner, found
 
     def shape(self, held: Any) -> tuple[int, ...] | None:
         """The sizes of a plain tensor."""
@@ -101,6 +111,13 @@ class Reader:
             return tuple(int(size) for size in self._shape.__get__(held)) if self.is_plain(held) else None
         except Exception:
             return None
+
+    def look(self, held: Any) -> Look:
+        """Shape and dtype; empty where there is none to be had."""
+        try:
+            return self.shape(held) or (), str(self._dtype.__get__(held)).rpartition(".")[2]
+        except Exception:
+            return (), ""
 
     def gradient(self, held: object) -> object | None:
         """`.grad`, where asking for it gives no warning."""
@@ -132,3 +149,8 @@ def attributes(held: object) -> dict[str, object]:
     except Exception:
         return {}
     return dict(space) if type(space) is dict else {}
+
+
+def class_attributes(of: type) -> dict[str, Any]:
+    """What a class itself defines; no metaclass is asked."""
+    return dict(type.__getattribute__(of, "__dict__"))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import types
 from collections import deque
-from functools import partial
 from time import monotonic
 
-from . import census_roots
-from .census_tensors import attributes, derives
+from . import census_containers, census_roots
+from .census_containers import COLLECTIONS
+from .census_tensors import attributes, class_attributes, derives, mro
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,13 @@ _DEEPEST = 12
 _MOST_EDGES = 4
 _MOST_NAMED_KEYS = 16
 """A dictionary of more entries is a store, and its keys are no names."""
-_LONG = 4096
-_COLLECTIONS = (list, tuple, dict, set, frozenset, deque)
-_LEAVES = (type, types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, types.BuiltinFunctionType)
+_LEAVES = (
+    types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, types.BuiltinFunctionType,
+    types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
+)  # fmt: skip
+"""What is a root itself, or leads to everything."""
+_MADE_BY_CLASS_STATEMENT = ("__dict__", "__weakref__", "__slots__")
+_HEAP_TYPE = 1 << 9
 _NOT_FOLLOWED = frozenset(("_parameters", "_buffers", "_non_persistent_buffers_set", "__builtins__"))
 _ELEMENT = "[*]"
 
@@ -40,7 +44,7 @@ _ELEMENT = "[*]"
 class Walk:
     """What has been reached, and by which ways. Drop it when the census ends."""
 
-    def __init__(self, reader: Reader, module: type | None, deadline: float) -> None:
+    def __init__(self, reader: Reader, module: type | None, deadline: float, running: set[int]) -> None:
         self.held: dict[int, Any] = {}
         self.edges: dict[int, list[Edge]] = {}
         self.complete = True
@@ -48,6 +52,10 @@ class Walk:
         self._module = module
         self._deadline = deadline
         self._kinds: dict[int, str] = {}
+        self._members: dict[int, list[tuple[str, Any]]] = {}
+        self._opaque: dict[int, bool] = {}
+        self._own_modules = census_roots.own_module_names()
+        self._running = running
         self._steps = 0
 
     def follow(self, roots: Iterable[tuple[object, Root]]) -> None:
@@ -55,6 +63,16 @@ class Walk:
         queue: deque[tuple[Any, int]] = deque()
         for variable, of in roots:
             self._reach(variable, (0, "", of), 0, queue)
+        self._go_on(queue)
+
+    def lead(self, held: Any, edge: Edge) -> None:
+        """Go on from an object that was found otherwise, whatever it is; `edge` leads to it if nothing else does."""
+        if id(held) not in self.edges:
+            self.held[id(held)] = held
+            self.edges[id(held)] = [edge]
+        self._go_on(deque([(held, 0)]))
+
+    def _go_on(self, queue: deque[tuple[Any, int]]) -> None:
         while queue and self.complete:
             holder, depth = queue.popleft()
             try:
@@ -91,6 +109,9 @@ class Walk:
         known = self._kinds.get(id(of))
         if known is None:
             known = self._kinds[id(of)] = self._classify(of)
+        if known == "class" and type.__getattribute__(held, "__module__") not in self._own_modules:
+            # What hangs at the classes of libraries is found from what they are used for.
+            return "leaf"
         return known
 
     def _classify(self, of: type) -> str:
@@ -98,15 +119,14 @@ class Walk:
             return "tensor"
         if self._module is not None and derives(of, self._module):
             return "module"
-        for base in _COLLECTIONS:
-            if derives(of, base):
-                return base.__name__
+        collection = census_containers.collection_kind(of)
+        if collection is not None:
+            return collection
         if any(derives(of, leaf) for leaf in _LEAVES):
             return "leaf"
-        if of is types.FunctionType:
-            return "function"
-        if of in (types.MethodType, partial, types.CellType):
-            return "link"
+        for base, kind in ((type, "class"), (BaseException, "exception"), (types.FunctionType, "function")):
+            if derives(of, base):
+                return kind
         module = type.__getattribute__(of, "__module__")
         if isinstance(module, str) and module.startswith(__package__):
             return "leaf"
@@ -114,43 +134,81 @@ class Walk:
 
     def _inside(self, holder: Any) -> Iterator[tuple[object, str, Root | None]]:
         kind = self.kind(holder)
-        if kind in ("list", "tuple", "set", "frozenset", "deque"):
-            for held in _elements(holder, kind):
-                yield held, _ELEMENT, None
-        elif kind == "dict":
-            named = dict.__len__(holder) <= _MOST_NAMED_KEYS
-            for key, held in list(dict.items(holder)):
-                if type(key) is str and named:
-                    if key not in _NOT_FOLLOWED:
-                        yield held, "[%r]" % key, None
-                else:
-                    yield held, _ELEMENT, None
+        if kind in COLLECTIONS:
+            yield from self._elements(holder, kind)
+            if type(holder) not in (list, tuple, dict, set, frozenset, deque):
+                yield from self._attributes(holder, kind)
         elif kind == "function":
-            for held, root in census_roots.of_closure(holder):
+            for held, root in (*census_roots.of_closure(holder), *census_roots.of_defaults(holder)):
                 yield held, "", root
-        elif kind == "link":
-            for held in gc.get_referents(holder):
-                yield held, "", None
+            yield from self._attributes(holder, kind)
+        elif kind == "class":
+            for name, held in class_attributes(holder).items():
+                if not name.startswith("__"):
+                    yield held, ".%s" % name, None
         else:
+            if kind == "exception":
+                for held, root in census_roots.of_exception(holder, self._running):
+                    yield held, "", root
             yield from self._attributes(holder, kind)
 
+    def _elements(self, holder: Any, kind: str) -> Iterator[tuple[object, str, Root | None]]:
+        dictionary = census_containers.as_dictionary(holder, kind)
+        if dictionary is not None and dict.__len__(dictionary) <= _MOST_NAMED_KEYS:
+            for key, held in list(dict.items(dictionary)):
+                if type(key) is not str:
+                    yield held, _ELEMENT, None
+                elif key not in _NOT_FOLLOWED:
+                    yield held, "[%r]" % key, None
+            return
+        fields = class_attributes(type(holder)).get("_fields") if kind == "tuple" else None
+        names = list(fields) if type(fields) is tuple else []
+        for number, held in enumerate(census_containers.elements(holder, kind)):
+            yield held, ".%s" % names[number] if number < len(names) else _ELEMENT, None
+        if kind == census_containers.CACHE:
+            yield census_containers.cached_function(holder), "", None
+
     def _attributes(self, holder: Any, kind: str) -> Iterator[tuple[object, str, Root | None]]:
+        inner = census_containers.inner_attribute(type(holder)) if kind == census_containers.OUTER else None
         for name, held in attributes(holder).items():
             if kind == "module" and name == "_modules" and isinstance(held, dict):
                 for child, module in list(held.items()):
                     yield module, _ELEMENT if str(child).isdigit() else ".%s" % child, None
-            elif name not in _NOT_FOLLOWED:
+            elif name not in _NOT_FOLLOWED and name != inner:
                 yield held, ".%s" % name, None
-        if kind == "instance":
-            for of in type(holder).__mro__:
-                slots = type.__getattribute__(of, "__dict__").get("__slots__", ())
-                for name in (slots,) if isinstance(slots, str) else tuple(slots):
-                    member = type.__getattribute__(of, "__dict__").get(name)
-                    if type(member) is types.MemberDescriptorType:
-                        try:
-                            yield member.__get__(holder), ".%s" % name, None
-                        except AttributeError:
-                            pass  # not set
+        if kind in ("tensor", "module", "function"):
+            return
+        for name, member in self._members_of(type(holder)):
+            try:
+                yield member.__get__(holder), ".%s" % name, None
+            except AttributeError:
+                pass  # not set
+        if kind in ("instance", "exception"):
+            if self._is_opaque(type(holder)):
+                own = id(_own_dictionary(holder))
+                for held in gc.get_referents(holder):
+                    if id(held) != own:
+                        yield held, "", None
+            yield type(holder), "", None
+
+    def _members_of(self, of: type) -> list[tuple[str, Any]]:
+        """The slots of a class, under the names that the code uses."""
+        known = self._members.get(id(of))
+        if known is None:
+            known = self._members[id(of)] = [
+                (_as_written(name, one), member)
+                for one in mro(of)
+                for name, member in class_attributes(one).items()
+                if type(member) is types.MemberDescriptorType and not name.startswith("__")
+            ]
+        return known
+
+    def _is_opaque(self, of: type) -> bool:
+        """Whether objects of a class may hold others where no attribute shows them, in C."""
+        known = self._opaque.get(id(of))
+        if known is None:
+            known = self._opaque[id(of)] = any(one is not object and not _is_pythons(one) for one in mro(of))
+        return known
 
     def path(self, identity: int) -> tuple[list[tuple[str, int]], Root | None]:
         """The first way to an object: the steps from a variable with what each leads from, and the variable."""
@@ -166,16 +224,25 @@ class Walk:
 
     def length(self, held: Any) -> int | None:
         """Number of elements of a collection."""
-        kind = self.kind(held)
-        for base in _COLLECTIONS:
-            if kind == base.__name__:
-                return int(base.__len__(held))
+        return census_containers.length(held, self.kind(held))
+
+
+def _is_pythons(of: type) -> bool:
+    """Whether a class was made by a class statement, so that its objects hold nothing beside attributes and slots."""
+    if of is object or not type.__getattribute__(of, "__flags__") & _HEAP_TYPE:
+        return False
+    space = class_attributes(of)
+    return any(name in space for name in _MADE_BY_CLASS_STATEMENT) or _is_pythons(type.__getattribute__(of, "__base__"))
+
+
+def _as_written(name: str, of: type) -> str:
+    """`_Net__cache` is `__cache` in the code of Net."""
+    private = "_%s__" % type.__getattribute__(of, "__name__").lstrip("_")
+    return name[len(private) - 2 :] if name.startswith(private) else name
+
+
+def _own_dictionary(held: object) -> object:
+    try:
+        return object.__getattribute__(held, "__dict__")
+    except Exception:
         return None
-
-
-def _elements(holder: Any, kind: str) -> list[object]:
-    base: Any = next(base for base in _COLLECTIONS if base.__name__ == kind)
-    if base.__len__(holder) > _LONG:
-        if kind in ("list", "tuple") and not any(gc.is_tracked(base.__getitem__(holder, i)) for i in range(64)):
-            return []  # a long list of numbers
-    return list(base.__iter__(holder))

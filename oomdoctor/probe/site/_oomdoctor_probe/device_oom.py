@@ -3,6 +3,9 @@
 torch calls its out-of-memory observers after the driver has refused and before it raises; the error itself then goes
 on unchanged. A program may run out of memory thousands of times on purpose (looking for the largest batch that fits),
 so records and snapshots get rarer as the count grows. Of the snapshots the first, the last and the largest stay.
+
+cudaMallocAsync has no observers. There an error that nobody caught is the first to be heard of it; its traceback still
+holds the variables of the functions that it came through.
 """
 
 from __future__ import annotations
@@ -18,9 +21,14 @@ from .snapshot import write_snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
     from typing import Any
 
+    from .census_growth import Lengths
     from .census_tally import Blocks
+
+    Tracebacks = Sequence[TracebackType | None]
 
 _RECORDS_IN_FULL = 20
 _REST_SECONDS = 5.0
@@ -46,6 +54,7 @@ class _Observer:
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
+        self.attached = False
         self._begin()
 
     def _begin(self) -> None:
@@ -57,6 +66,7 @@ class _Observer:
         self._not_before = 0.0
         self._spent = 0.0
         self._kept: list[_Snapshot] = []
+        self._lengths: Lengths | None = None
 
     @guarded("recording that a device is out of memory")
     def observe(self, device: int, requested: int, total: int, free: int, *_: object) -> None:
@@ -75,7 +85,24 @@ class _Observer:
             handshake.ask()
             self.snapshot()
 
-    def _describe(self, device: int, requested: int, total: int, free: int) -> dict[str, object]:
+    @guarded("recording that a device was out of memory")
+    def told(self, tracebacks: Tracebacks, thread: str | None) -> None:
+        """What an uncaught error says that no observer has seen: who holds the memory, of requests nothing."""
+        self.count += 1
+        states = [read_state(self._torch, device) for device in range(self._torch.cuda.device_count())]
+        about = self._describe(0 if len(states) == 1 else None, None, None, None)
+        rows = [row for traceback in tracebacks[:1] for row in frames.of_traceback(traceback)]
+        about.update(frames=rows, frames_of="current", thread=thread)
+        records.write("device-oom", **about)
+        for state in states:
+            if state and state["peak_reserved_bytes"]:
+                records.write("allocator", pid=self.pid, rank=identity.rank(), **state)
+        handshake.ask()
+        self._count(about, None, tracebacks)
+
+    def _describe(
+        self, device: int | None, requested: int | None, total: int | None, free: int | None
+    ) -> dict[str, object]:
         about: dict[str, object] = {
             "time": time(),
             "id": "%d-oom-%d" % (self.pid, self.count),
@@ -90,7 +117,7 @@ class _Observer:
             "rank": identity.rank(),
         }
         try:
-            state = read_state(self._torch, device)
+            state = read_state(self._torch, device) if device is not None else None
             if state:
                 about["state"] = {**state, "free_bytes": free, "total_bytes": total}
         except Exception as error:
@@ -107,7 +134,7 @@ class _Observer:
         return about
 
     @guarded("writing a snapshot")
-    def snapshot(self) -> None:
+    def snapshot(self, failing: Tracebacks = ()) -> None:
         """Write the allocator's snapshot for the last failure, if it has none and there is time left for one."""
         about = self._unsnapped
         if about is None or self._spent >= _SNAPSHOT_BUDGET_SECONDS:
@@ -121,7 +148,7 @@ class _Observer:
                 # As with cudaMallocAsync, which has none: the census does without.
                 blocks = None
                 records.write_error("writing a snapshot", error)
-            self._count(about, blocks)
+            self._count(about, blocks, failing)
         finally:
             took = monotonic() - started
             self._spent += took
@@ -135,11 +162,13 @@ class _Observer:
         self._keep(_Snapshot(name, reserved or 0))
 
     @guarded("taking the census")
-    def _count(self, about: dict[str, object], blocks: Blocks | None) -> None:
+    def _count(self, about: dict[str, object], blocks: Blocks | None, failing: Tracebacks) -> None:
         """Write down who holds the memory."""
-        from . import census
+        from . import census, census_growth
 
-        found = census.take(self._torch, blocks, census.seconds())
+        if self._lengths is None:
+            self._lengths = census_growth.Lengths()
+        found = census.take(self._torch, blocks, census.seconds(), failing=failing, lengths=self._lengths)
         if found is not None:
             same = {name: about[name] for name in ("time", "id", "pid", "device", "rank")}
             records.write("census", **same, **found)
@@ -164,14 +193,14 @@ def watch(torch: Any) -> None:
     current = _Current.observer
     if current is not None and current.pid == os.getpid():
         return
+    observer = _Current.observer = _Observer(torch)
+    finish.count_device_ooms_with(count)
     attach = next((getattr(torch._C, name) for name in _OBSERVERS if hasattr(torch._C, name)), None)
     if attach is None:
         records.write_error("attaching the out-of-memory observer", "this torch has none")
         return
-    observer = _Observer(torch)
     attach(observer.observe)
-    _Current.observer = observer
-    finish.count_device_ooms_with(count)
+    observer.attached = True
 
 
 def count() -> int:
@@ -180,11 +209,15 @@ def count() -> int:
     return current.count if current is not None and current.pid == os.getpid() else 0
 
 
-def snapshot_if_missing() -> None:
-    """An error ended the program and was one of those that got no snapshot: better a late one than none."""
+def ended_by(tracebacks: Tracebacks, thread: str | None) -> None:
+    """An error ended the program or a thread, and perhaps nothing was written of it yet: better late than never."""
     current = _Current.observer
-    if current is not None and current.pid == os.getpid():
-        current.snapshot()
+    if current is None or current.pid != os.getpid():
+        return
+    if current.attached:
+        current.snapshot(tracebacks)
+    else:
+        current.told(tracebacks, thread)
 
 
 def _stack() -> dict[str, object]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LONGEST_CHAIN = 8
 _ENOMEM = 12
+_FROM_ELSEWHERE = ("_RemoteTraceback", "RemoteTraceback")
+"""What pools of processes chain an error to that a worker had."""
 
 
 class _State:
@@ -114,8 +116,8 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
             reserve.take()
     if any(is_device_oom(link) for link in chain):
         observer = sys.modules.get(__package__ + ".device_oom")
-        if observer is not None:
-            observer.snapshot_if_missing()
+        if observer is not None and not any(type(link).__name__ in _FROM_ELSEWHERE for link in chain):
+            observer.ended_by([link.__traceback__ for link in chain], thread)
     if any(is_library_oom(link) for link in chain):
         from . import library_oom
 

@@ -24,12 +24,17 @@ def of_traceback(traceback: TracebackType | None, with_code: bool = True) -> lis
 
 def of_stack(frame: FrameType | None) -> list[Row]:
     """The frames of a running thread, without the probe's own."""
-    stack = []
-    while frame is not None:
-        if not is_ours(frame.f_code.co_filename):
-            stack.append((frame, frame.f_lineno))
-        frame = frame.f_back
+    stack = [place for place in of_thread(frame) if not is_ours(place[0].f_code.co_filename)]
     return _rows(stack[::-1], True)
+
+
+def of_thread(frame: FrameType | None) -> list[tuple[FrameType, int]]:
+    """A frame and those that called it, innermost first, with the line where each stands."""
+    found = []
+    while frame is not None:
+        found.append((frame, frame.f_lineno or 0))
+        frame = frame.f_back
+    return found
 
 
 def along(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:

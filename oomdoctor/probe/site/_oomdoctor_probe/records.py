@@ -24,19 +24,26 @@ device-oom    id, pid, count, device, requested_bytes, device_total_bytes, devic
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
               peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
-              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. `snapshot_path`
-              is relative to the bundle; of many snapshots only the first, the last and the largest stay, so the file
-              may be gone.
+              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Without an
+              observer (cudaMallocAsync) there is only what an uncaught error leaves: no request, and a device only
+              where there is no other. `snapshot_path` is relative to the bundle; of many snapshots only the first, the
+              last and the largest stay, so the file may be gone.
 census        id, pid, device, rank, complete, stopped, seconds, seconds_walking, seconds_in_graphs, objects, tensors,
               nodes, hooked, joined, training, devices, groups
               Who holds device memory, under the `id` of the device-oom record it belongs to. `groups` is [{device,
-              category, owner, file, line, function, bytes, count, length, adds, parts}, …], largest first, the smallest
-              summed up; `category` is parameters, buffers, gradients, optimizer, kv, saved-for-backward, activations or
-              other. `bytes` are those of the allocator's blocks (`joined`), without a snapshot those of storages.
-              `length` is that of a collection; `adds` as above; `parts` [[path, bytes], …] of a module. `devices` is
-              [{device, allocated_bytes, held_bytes, unheld_bytes, unheld_count, unheld_addresses, outside_bytes}, …]:
-              what no Python object leads to is unheld; its addresses are those of the snapshot. `stopped` says what
-              was cut short. `hooked`: saved tensors that were not looked at because a hook would have run.
+              category, owner, file, line, function, bytes, saved_bytes, count, length, earlier_length,
+              earlier_seconds, adds, parts, largest_shape, largest_dtype, sample_addresses}, …], largest first, the
+              smallest summed up; `category` is parameters, buffers, gradients, optimizer, kv, logits,
+              saved-for-backward, activations or other. `bytes` are those of the allocator's blocks (`joined`),
+              without a snapshot those of storages; `saved_bytes` of these autograd saved. `length` is that of a
+              collection; `earlier_length` what it was when the first census saw it, `earlier_seconds` before, null
+              where none did; `adds` as above; `parts` [[path, bytes], …] of a module. `largest_shape` and
+              `largest_dtype` are those of its largest tensor; `sample_addresses` up to 256 of its blocks, evenly
+              spread in the order of the collection, the first and the last among them. `devices` is [{device,
+              allocated_bytes, held_bytes, unheld_bytes, unheld_count, unheld_addresses, vocabulary, outside_bytes},
+              …]: what no Python object leads to is unheld; its addresses are those of the snapshot. `vocabulary`: how
+              many tokens the models know; logits are as wide. `stopped` says what was cut short. `hooked`: saved
+              tensors that were not looked at because a hook would have run.
               `training`: some model is in training mode; null: there is none with parameters.
 allocator     pid, rank, and the fields of `state` above (free_bytes is always null)
               At most once a second for each device in use, and only when a figure has changed.

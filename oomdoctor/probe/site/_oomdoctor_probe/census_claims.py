@@ -1,0 +1,103 @@
+"""Claims tensors for their owners: what is known by its name, what autograd saved, logits, and the rest."""
+
+from __future__ import annotations
+
+from .census_objects import own_tensors
+from .census_owners import Owner
+from .census_tensors import attributes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .census_autograd import Graph
+    from .census_owners import Owners
+    from .census_referrers import Climb
+    from .census_tally import Tally
+    from .census_tensors import Reader
+
+_LEAST_SHARE = 0.01
+"""What is not found by its name is looked for in other ways if it is at least this share of all tensors."""
+_SMALLEST_VOCABULARY = 8192
+_MOST_DIMENSIONS_OF_LOGITS = 3
+_OF_EMBEDDINGS = ("num_embeddings", "org_vocab_size", "num_embeddings_padded", "num_embeddings_per_partition")
+_MAY_BE_LOGITS = ("other", "activations", "saved-for-backward")
+
+
+class Claims:
+    """Each piece of memory goes to the first that claims it."""
+
+    def __init__(self, reader: Reader, tally: Tally, vocabulary: set[int]) -> None:
+        self.reader = reader
+        self._tally = tally
+        self._vocabulary = vocabulary
+
+    def claim(self, tensor: object, category: str, owner: Owner) -> int:
+        """Count a tensor as its owner's; the bytes that nobody had claimed before."""
+        gained = 0
+        for piece, storage in self.reader.pieces(tensor):
+            look = self.reader.look(piece)
+            logits = category in _MAY_BE_LOGITS and self._is_logits(look[0])
+            saved = category == "saved-for-backward"
+            gained += self._tally.claim(storage, "logits" if logits else category, owner, look, saved)
+        return gained
+
+    def _is_logits(self, shape: tuple[int, ...]) -> bool:
+        return 0 < len(shape) <= _MOST_DIMENSIONS_OF_LOGITS and shape[-1] in self._vocabulary
+
+    def claim_others(self, live: list[Any], owners: Owners, graph: Graph, climb: Climb) -> None:
+        """Every other tensor, and what autograd saved behind each: by the names that the walk gave, then by others."""
+        left = live
+        for found_upwards in (False, True):
+            if found_upwards and self._bytes(left) >= _LEAST_SHARE * self._bytes(live):
+                climb.find(left)
+            self._claim_named(left, owners, graph)
+            left = [tensor for tensor in left if not self._is_claimed(tensor)]
+        nameless = Owner("tensors that no variable leads to")
+        for tensor in left:
+            for saved in graph.saved_behind(tensor):
+                self.claim(saved, "saved-for-backward", nameless)
+        for tensor in left:
+            self.claim(tensor, "other", nameless)
+
+    def _claim_named(self, tensors: list[Any], owners: Owners, graph: Graph) -> None:
+        """Caches, then what autograd saved by the tensors whose graphs hold it, then what forward passes work on."""
+        found = [(tensor, owners.of(tensor)) for tensor in tensors]
+        named = [(tensor, owner, owners.position(tensor)) for tensor, owner in found if owner is not None]
+        # A long list explains more than a variable that holds its last element. Within a list its order is kept.
+        named.sort(key=lambda one: (-one[1].rank, one[2]))
+        for tensor, owner, _ in named:
+            if owner.is_cache or not owner.in_forward:
+                self.claim(tensor, "kv" if owner.is_cache else "other", owner)
+        for tensor, owner, _ in named:
+            for saved in graph.saved_behind(tensor):
+                self.claim(saved, "saved-for-backward", owner)
+        for tensor, owner, _ in named:
+            self.claim(tensor, "activations", owner)
+
+    def _is_claimed(self, tensor: Any) -> bool:
+        return all([self._tally.is_claimed(storage) for storage in self.reader.storages(tensor)])
+
+    def _bytes(self, tensors: list[Any]) -> int:
+        return sum([size for tensor in tensors for _, _, size in self.reader.storages(tensor)])
+
+
+def vocabulary_of(modules: list[Any], reader: Reader) -> set[int]:
+    """How many tokens the models know: rows of embeddings that an output head has as well, else of any embedding.
+
+    A table of positions has many rows too; it has no head, and attention scores are as wide as it.
+    """
+    rows: set[int] = set()
+    others: set[int] = set()
+    for module in modules:
+        name: str = type.__getattribute__(type(module), "__name__")
+        weight = own_tensors(module, "_parameters").get("weight")
+        shape = reader.shape(weight) if weight is not None else None
+        first = shape[0] if shape is not None and len(shape) == 2 else 0
+        if "Embedding" in name:
+            space = attributes(module)
+            rows.update([size for size in (first, *map(space.get, _OF_EMBEDDINGS)) if type(size) is int])
+        else:
+            others.add(first)
+    large = {size for size in rows if size >= _SMALLEST_VOCABULARY}
+    return (large & others) or large
