@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.snapshot import IntColumn
+from ..model.snapshot import Snapshot
 from .replay import BEFORE_RING, Replay
 
 _FEWEST_BLOCKS = 8
@@ -30,14 +30,14 @@ class Accrual:
     """From the first of those to the last; None where events have no times."""
 
 
-def accrual(replay: Replay, block_addresses: IntColumn, held: Sequence[int], until: int) -> Accrual | None:
+def accrual(snapshot: Snapshot, replay: Replay, held: Sequence[int], until: int) -> Accrual | None:
     """How the blocks at the addresses `held`, live at the end of the recording, were allocated up to event `until`.
 
-    `block_addresses` are those of the snapshot's blocks, by row. None where too few of the blocks are known to say.
+    `replay` is that of the snapshot's device they are on. None where too few of the blocks are known to say.
     """
     lifetimes = replay.lifetimes
     rows = np.flatnonzero(lifetimes.block >= 0)
-    of_holder = np.isin(block_addresses[lifetimes.block[rows]], np.asarray(held, dtype=np.uint64))
+    of_holder = np.isin(snapshot.blocks.address[lifetimes.block[rows]], np.asarray(held, dtype=np.uint64))
     born = np.sort(lifetimes.start[rows[of_holder]])
     born = born[born <= until]
     recorded = born[born != BEFORE_RING]

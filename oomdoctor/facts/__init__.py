@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from . import (
+    accrual,
     activity,
     allocator,
     census,
@@ -26,6 +27,7 @@ from .registry import REGISTRY
 
 DERIVERS: tuple[Deriver, ...] = (
     census.derive,
+    accrual.derive,
     allocator.derive,
     census.derive_holder,
     failure.derive,

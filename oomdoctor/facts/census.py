@@ -6,11 +6,10 @@ stack that allocated it, where there is one. So each block counts once, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..allocator.stacks import FORWARD, Category
-from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
@@ -36,7 +35,6 @@ _OF_STACKS: Mapping[Category, str] = {
     Category.LOGITS: "owner.logits_bytes",
 }
 _HELD_BY_NAME = frozenset({"kv", "activations", "logits", "saved-for-backward", "other"})
-_MOST_OWNERS = 20
 _WORDS = {
     "saved-for-backward": "activations saved for backward by {}",
     "activations": "activations in {}",
@@ -65,14 +63,14 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
         facts.put("owner.optimizer_needed_bytes", _state_needed(groups), source, member)
-        together = _together(groups)
+        together = owners_together(groups)
         if not together:
             continue
         top = together[0]
-        facts.put("owner.top", _words(top.first), source, member)
+        facts.put("owner.top", words(top.first), source, member)
         facts.put("owner.top_bytes", top.bytes, source, member)
-        holder = next((one for one in together if one.first.category in _HELD_BY_NAME), None)
-        if holder is None or holder.bytes < _FEWEST_HELD * sum(group.bytes for group in groups):
+        holder = largest_holder(groups)
+        if holder is None:
             continue
         facts.put("owner.holder", _place(holder.first), source, member)
         facts.put("owner.holder_bytes", holder.bytes, source, member)
@@ -146,51 +144,45 @@ def _collected_modules(member: str, gained: FactValue | None, facts: FactSet) ->
     return f"{model}, holds {format_bytes(size)}", "owner.weights_bytes"
 
 
-def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
-    """For each device with a census: its owners, then the stacks of what nobody in Python holds; they add up."""
-    found = {}
-    for member, device, record, census in speaking_censuses(evidence):
-        how = "census by the probe" if census.complete else f"census by the probe, cut short ({census.stopped})"
-        groups = sorted((g for g in census.groups if g.device == device.device), key=lambda g: -g.bytes)
-        rows = [Holding(member, _words(group), group.bytes, group.count, how) for group in groups[:_MOST_OWNERS]]
-        small = groups[_MOST_OWNERS:]
-        if small:
-            size, count = sum(group.bytes for group in small), sum(group.count for group in small)
-            rows.append(Holding(member, f"{len(small)} other owners", size, count, "sum of the smaller rows"))
-        for blocks in read_unheld(device, snapshot_of(evidence, record)):
-            rows.append(Holding(member, f"no Python object; {blocks.owner}", blocks.bytes, blocks.count, blocks.how))
-        if rows:
-            found[member] = tuple(rows)
-    return found
-
-
 @dataclass(frozen=True)
-class _Holder:
+class Holder:
     """One owner with all that is counted to it, in whatever category."""
 
-    first: CensusGroup
-    bytes: int
-    saved: int
+    groups: Sequence[CensusGroup]
+
+    @property
+    def first(self) -> CensusGroup:
+        """The largest of its groups."""
+        return max(self.groups, key=lambda group: group.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """All that it holds."""
+        return sum(group.bytes for group in self.groups)
+
+    @property
+    def saved(self) -> int:
+        """Of these, what autograd saved for a backward pass."""
+        return sum(group.saved_bytes for group in self.groups)
 
 
-def _together(groups: list[CensusGroup]) -> list[_Holder]:
+def owners_together(groups: Sequence[CensusGroup]) -> list[Holder]:
     """Owners, largest first. What a list holds itself and what autograd keeps for it is one; so are optimizer slots."""
     by_owner: dict[tuple[str, str | None, bool], list[CensusGroup]] = {}
     for group in groups:
         named = group.category in _HELD_BY_NAME
         by_owner.setdefault((group.owner, group.file, named), []).append(group)
-    holders = [
-        _Holder(
-            first=max(held, key=lambda group: group.bytes),
-            bytes=sum(group.bytes for group in held),
-            saved=sum(group.saved_bytes for group in held),
-        )
-        for held in by_owner.values()
-    ]
-    return sorted(holders, key=lambda holder: -holder.bytes)
+    return sorted(map(Holder, by_owner.values()), key=lambda holder: -holder.bytes)
 
 
-def _words(group: CensusGroup) -> str:
+def largest_holder(groups: Sequence[CensusGroup]) -> Holder | None:
+    """Who holds most, what a model and its optimizer own aside; None where that is next to nothing."""
+    holder = next((one for one in owners_together(groups) if one.first.category in _HELD_BY_NAME), None)
+    return holder if holder and holder.bytes >= _FEWEST_HELD * sum(group.bytes for group in groups) else None
+
+
+def words(group: CensusGroup) -> str:
+    """Who holds it and what it is: `activations saved for backward by list 'losses' …`."""
     return _WORDS.get(group.category, "{}").format(_place(group))
 
 

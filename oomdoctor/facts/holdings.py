@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
-from .census import census_holdings
+from .census_holdings import census_holdings
 from .deriver import device_member
 from .devices import readings_by_device
 from .focus import focus

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.run import Census, CensusDevice, DeviceOomRecord
+from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from .census import speaking_censuses
 from .device_records import snapshot_of
 from .registry import OWNED_CATEGORIES
@@ -33,6 +33,7 @@ _OF_CENSUS: Mapping[str, str] = {
     "kv": "keys and values",
     "saved-for-backward": SAVED,
     "activations": RUNNING,
+    "logits": "logits",
     "other": BY_VARIABLES,
 }
 _BY_STACKS = "by the stacks of the snapshot"
@@ -54,6 +55,13 @@ def counted_parts(evidence: Evidence) -> dict[str, Counted]:
     }
 
 
+def part_of(group: CensusGroup) -> str:
+    """The part of the budget that a holder's memory belongs to."""
+    if group.owner == BY_NO_VARIABLE and group.category == "other":
+        return BY_NO_VARIABLE
+    return _OF_CENSUS.get(group.category, BY_VARIABLES)
+
+
 def _held(device: CensusDevice, record: DeviceOomRecord, census: Census) -> tuple[Part, ...]:
     how = "counted by the probe"
     if device.allocated_bytes is None:
@@ -63,9 +71,7 @@ def _held(device: CensusDevice, record: DeviceOomRecord, census: Census) -> tupl
     sizes: dict[str, int] = {}
     for group in census.groups:
         if group.device == device.device:
-            name = BY_NO_VARIABLE if group.owner == BY_NO_VARIABLE and group.category == "other" else None
-            name = name or _OF_CENSUS.get(group.category, BY_VARIABLES)
-            sizes[name] = sizes.get(name, 0) + group.bytes
+            sizes[part_of(group)] = sizes.get(part_of(group), 0) + group.bytes
     return tuple((name, size, how) for name, size in sizes.items())
 
 

@@ -131,6 +131,7 @@ _SPECS = (
     FactSpec("owner.holder_saved_bytes", B, DEVICE, "of these, what autograd keeps for the graphs of its tensors"),
     FactSpec("owner.holder_length", C, DEVICE, "elements it has"),
     FactSpec("owner.holder_is_container", FLAG, DEVICE, "it is a list, dict or other collection that can grow"),
+    FactSpec("owner.holder_accrued", FLAG, DEVICE, "its blocks came bit by bit, up to the failure; false: at once, or long before"),
     FactSpec("owner.holder_is_kv", FLAG, DEVICE, "it is a cache of keys and values"),
     # devices side by side
     FactSpec("device.total_bytes", B, DEVICE, "capacity as the driver reports it"),

@@ -16,7 +16,7 @@ from oomdoctor.readers.snapshot import read_snapshot
 def _found(folder: Path, device: Device, held: list[int], ring: int | None = None) -> Accrual | None:
     found = read_snapshot(write(folder / "s.pickle", snapshot(device, ring=ring)))
     allocator = replay(found, 0)
-    return accrual(allocator, found.blocks.address, held, len(allocator.events) - 1)
+    return accrual(found, allocator, held, len(allocator.events) - 1)
 
 
 def _step(device: Device) -> None:

@@ -1,0 +1,59 @@
+"""owner.holder_accrued and growth.*: whether what the largest holder keeps came bit by bit, by its blocks' ages.
+
+The census names the holder and some of its blocks, the history says when each was allocated: no stacks are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..allocator.accrual import Accrual, accrual
+from ..allocator.replay import replay
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.run import CensusGroup
+from ..model.snapshot import Snapshot
+from ..model.source import Source
+from .allocator import latest_oom
+from .census import largest_holder, speaking_censuses
+from .device_records import snapshot_of
+
+_FEWEST_BLOCKS = 8
+
+
+def derive(evidence: Evidence, facts: FactSet) -> None:
+    """Facts of each device with a census that is joined to a snapshot with a history."""
+    for member, device, record, census in speaking_censuses(evidence):
+        snapshot = snapshot_of(evidence, record)
+        holder = largest_holder([group for group in census.groups if group.device == device.device])
+        if snapshot is None or holder is None or not _can_keep(holder.groups):
+            continue
+        found = _accrual(snapshot, device.device, [one for group in holder.groups for one in group.sample_addresses])
+        if found is None:
+            continue
+        source = Source(path=snapshot.path, record=f"ages of blocks of {holder.first.owner}")
+        facts.put("owner.holder_accrued", found.steady, source, member)
+        if found.steady:
+            gained = round(holder.bytes * found.share_in_recording)
+            facts.put("growth.steady", True, source, member)
+            facts.put("growth.bytes", gained, source, member)
+            facts.put(
+                "growth.bytes_per_second", round(gained / found.seconds) if found.seconds else None, source, member
+            )
+
+
+def _can_keep(groups: Sequence[CensusGroup]) -> bool:
+    """Whether what is held may be older than the step that failed: a single graph, or what a forward pass holds while
+    it runs, came bit by bit as well, and goes with the step.
+    """
+    if any(group.category == "activations" for group in groups):
+        return False
+    is_collection = any(group.length is not None for group in groups)
+    return is_collection or all(group.category == "other" and group.count >= _FEWEST_BLOCKS for group in groups)
+
+
+def _accrual(snapshot: Snapshot, device: int, addresses: Sequence[int]) -> Accrual | None:
+    allocator = replay(snapshot, device)
+    oom = latest_oom(snapshot, device)
+    until = oom.event_index if oom is not None else len(allocator.events) - 1
+    return accrual(snapshot, allocator, addresses, until)

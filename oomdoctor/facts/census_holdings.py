@@ -1,0 +1,38 @@
+"""Who held a device's memory by the census, as rows that add up to what was live."""
+
+from __future__ import annotations
+
+from ..model.diagnosis import Holding, HoldingPart
+from ..model.evidence import Evidence
+from ..model.run import CensusGroup
+from .census import speaking_censuses, words
+from .device_records import snapshot_of
+from .live_parts import part_of
+from .unheld import read_unheld
+
+_MOST_OWNERS = 20
+
+
+def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
+    """For each device with a census: its owners, then the stacks of what nobody in Python holds; they add up."""
+    found = {}
+    for member, device, record, census in speaking_censuses(evidence):
+        how = "census by the probe" if census.complete else f"census by the probe, cut short ({census.stopped})"
+        groups = sorted((g for g in census.groups if g.device == device.device), key=lambda g: -g.bytes)
+        rows = [_row(member, group, how) for group in groups[:_MOST_OWNERS]]
+        small: dict[str, list[CensusGroup]] = {}
+        for group in groups[_MOST_OWNERS:]:
+            small.setdefault(part_of(group), []).append(group)
+        for part, others in small.items():
+            size, count = sum(group.bytes for group in others), sum(group.count for group in others)
+            rows.append(Holding(member, f"{len(others)} smaller owners", size, count, how, part))
+        for blocks in read_unheld(device, snapshot_of(evidence, record)):
+            rows.append(Holding(member, blocks.owner, blocks.bytes, blocks.count, blocks.how, blocks.part))
+        if rows:
+            found[member] = tuple(rows)
+    return found
+
+
+def _row(member: str, group: CensusGroup, how: str) -> Holding:
+    parts = tuple(HoldingPart(name, size) for name, size in group.parts)
+    return Holding(member, words(group), group.bytes, group.count, how, part_of(group), parts)
