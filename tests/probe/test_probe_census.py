@@ -236,7 +236,7 @@ def step(depth):
 for _ in range(2):
     stop.clear()
     print([dead() is None for dead in step(0)])
-ours = ('Walk', 'Owners', 'Graph', 'Climb', 'Tally', 'Objects')
+ours = 'Walk', 'Owners', 'Graph', 'Climb', 'Tally', 'Objects'
 print([one for one in gc.get_objects() if type(one).__name__ in ours])
 """
     ended = harness.run(harness.script(PRELUDE + text))
@@ -269,8 +269,11 @@ def test_it_stops_when_its_time_is_over_and_says_so(harness: Harness) -> None:
     text = """
 class Node: pass
 nodes = []
-for _ in range(300000):
-    node = Node(); node.other = nodes[-1:]; nodes.append(node)
+for _ in range(300):
+    inner = []
+    for _ in range(1000):
+        node = Node(); node.other = inner[-1:]; inner.append(node)
+    nodes.append(inner)
 tensors = [mib() for _ in range(3)]
 take(allowed=0.05)
 """
@@ -278,6 +281,24 @@ take(allowed=0.05)
     assert not census["complete"]
     assert "for want of time" in census["stopped"]
     assert census["seconds"] < 1.0
+
+
+def test_many_objects_without_tensors_cost_little_and_what_is_among_them_is_found(harness: Harness) -> None:
+    text = """
+class Sample:
+    def __init__(self, number): self.ids, self.extra = [number], {'more': [number]}
+samples = [Sample(number) for number in range(70000)]
+samples[12345].extra['mask'] = mib(50)
+tensors = [mib() for _ in range(2000)]
+take()
+"""
+    census = taken(harness, text)
+    assert census["complete"]
+    assert {row["owner"]: (row["bytes"] >> 20, row["length"]) for row in census["groups"]} == {
+        "list 'tensors' global in script.py": (2000, 2000),
+        "list 'samples' global in script.py": (50, 70000),
+    }
+    assert census["seconds"] < 2.0
 
 
 def test_what_was_frozen_is_found_by_the_walk(harness: Harness) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .census_tensors import Reader
 
 _NOTHING, _TENSOR, _MODULE, _OPTIMIZER, _CACHE, _TRACEBACK, _SUSPENDED, _FUNCTION = range(8)
+_AT_ONCE = 50000
 _SUSPENDED_KINDS = ("generator", "coroutine", "async_generator")
 
 
@@ -52,20 +53,27 @@ def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
             bases.append((base, code))
     # By the identity of the class: its hash may be the user's code.
     codes: dict[int, int] = {}
+    wanted: set[int] = set()
     objects = gc.get_objects()
-    for number, held in enumerate(objects):
-        kind = type(held)
-        code = codes.get(id(kind), -1)
-        if code < 0:
-            code = codes[id(kind)] = _classify(kind, bases)
-        if code == _FUNCTION:
-            found.unpack_hooks = found.unpack_hooks or _may_unpack(held)
-        elif code:
-            lists[code].append(held)
-        if number & 8191 == 0 and monotonic() > deadline:
+    for start in range(0, len(objects), _AT_ONCE):
+        if start and monotonic() > deadline:
             found.complete = False
-            found.seen = number
+            found.seen = start
             return found
+        # Millions of objects, few of which matter: what can be is left to functions in C.
+        part = objects[start : start + _AT_ONCE]
+        kinds = list(map(id, map(type, part)))
+        if set(kinds) - codes.keys():
+            for number, kind in dict(zip(kinds, map(type, part))).items():  # noqa: B905 (Python 3.10)
+                if number not in codes:
+                    codes[number] = _classify(kind, bases)
+            wanted = {number for number, code in codes.items() if code}
+        for held in [held for held in part if id(type(held)) in wanted]:
+            code = codes[id(type(held))]
+            if code == _FUNCTION:
+                found.unpack_hooks = found.unpack_hooks or _may_unpack(held)
+            else:
+                lists[code].append(held)
     found.seen = len(objects)
     return found
 

@@ -196,6 +196,10 @@ class Owners:
                     outer, spot = self._container(holder, depth + 1)
                     if outer.is_cache or outer.rank >= found[0].rank:
                         found = outer, (spot[0], spot[1] or identity)
+        # A collection in an attribute of one of many objects.
+        many = self._many(steps, _MANY)
+        if many is not None and many[0].rank > found[0].rank:
+            found = many
         self._of_container[identity] = found
         return found
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _DEEPEST = 12
 _MOST_EDGES = 4
+_LONG = 1024
+_LOOKED_AT = 16
+_LOOKED_AT_BELOW = 20
 _MOST_NAMED_KEYS = 16
 """A dictionary of more entries is a store, and its keys are no names."""
 _LEAVES = (
@@ -76,6 +79,8 @@ class Walk:
         while queue and self.complete:
             holder, depth = queue.popleft()
             try:
+                if self._is_long_and_barren(holder):
+                    continue
                 for held, step, root in self._inside(holder):
                     self._reach(held, (id(holder), step, root), depth + 1, queue)
                     self._steps += 1
@@ -85,6 +90,35 @@ class Walk:
             except Exception:
                 # Changed by another thread meanwhile, or stranger than foreseen.
                 continue
+
+    def _is_long_and_barren(self, holder: Any) -> bool:
+        """Whether a few of very many elements lead to no tensor: samples of a dataset, say, not worth the time.
+
+        What is in there all the same is found upwards, from the tensor.
+        """
+        kind = self.kind(holder)
+        if kind not in COLLECTIONS or (census_containers.length(holder, kind) or 0) <= _LONG:
+            return False
+        inside = census_containers.elements(holder, kind)
+        step = max(1, (len(inside) - 1) // (_LOOKED_AT - 1))
+        return not any([self._leads_to_tensor(inside[position]) for position in range(0, len(inside), step)])
+
+    def _leads_to_tensor(self, held: Any) -> bool:
+        queue: deque[Any] = deque([held])
+        seen: set[int] = set()
+        while queue and len(seen) < _LOOKED_AT_BELOW:
+            one = queue.popleft()
+            kind = self.kind(one)
+            if kind in ("tensor", "module"):
+                return True
+            if kind == "leaf" or id(one) in seen or not gc.is_tracked(one):
+                continue
+            seen.add(id(one))
+            for number, (inner, _, _) in enumerate(self._inside(one)):
+                queue.append(inner)
+                if number >= _LOOKED_AT_BELOW:
+                    break
+        return False
 
     def _reach(self, held: Any, edge: Edge, depth: int, queue: deque[tuple[Any, int]]) -> None:
         if not gc.is_tracked(held):
