@@ -21,16 +21,19 @@ WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", 
 
 @pytest.fixture
 def report_of(device_with: Callable[..., Device], tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Runs a script on a card of 8 GiB and reads the report on it."""
+    """Runs a script on a card of its own and reads the report on it."""
 
-    def run(text: str, **variables: str) -> dict[str, Any]:
+    def run(text: str, memory: int = 8 * GIB, **variables: str) -> dict[str, Any]:
         script = tmp_path / "script.py"
         script.write_text("import torch\n" + text)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("OOMDOCTOR_", "PYTORCH_"))}
-        device = device_with(memory_bytes=(8 * GIB,))
+        device = device_with(memory_bytes=(memory,))
         folder = tmp_path / "incident"
         command = [*WRAPPER, "--output", str(folder), "--", "python", str(script)]
-        subprocess.run(command, env=device.machine.variables({**clean, **variables}), timeout=120, capture_output=True)
+        ended = subprocess.run(
+            command, env=device.machine.variables({**clean, **variables}), timeout=120, capture_output=True
+        )
+        assert ended.returncode in (0, 1), ended.stderr
         found: dict[str, Any] = json.loads((folder / "report.json").read_text())
         return found
 
@@ -78,3 +81,74 @@ def test_without_observer_and_snapshot_the_holders_are_named_and_the_budget_clos
     assert sum(part["bytes"] for part in budget["parts"]) + budget["unattributed_bytes"] == budget["total_bytes"]
     assert budget["unattributed_bytes"] < 0.01 * budget["total_bytes"]
     assert report["facts"]["oom.requested_bytes@cuda:0"]["value"] == 256 << 20
+
+
+BACKWARD = """
+from torch import nn
+WIDTH, BATCH = 4096, 32768
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(12))
+        self.head = nn.Linear(WIDTH, 4 * WIDTH)
+    def forward(self, x):
+        for layer in self.layers:
+            x = nn.functional.gelu(layer(x))
+        return self.head(x)
+with torch.device("cuda"):
+    net = Net()
+def step():
+    outputs = net(torch.empty(BATCH, WIDTH, device="cuda"))
+    outputs.sum().backward()
+def step_without_names():
+    net(torch.empty(BATCH, WIDTH, device="cuda")).sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "holder"),
+    [
+        ("step()", "'outputs' local to step(), in use at script.py:18"),
+        ("step_without_names()", "the graph of the backward pass, in use at script.py:20"),
+    ],
+)
+def test_a_failure_in_autograds_own_thread_names_whose_graph_it_is(
+    report_of: Callable[..., dict[str, Any]], run: str, holder: str
+) -> None:
+    report = report_of(BACKWARD + run, memory=16 * GIB)
+    assert report["verdict"] == "out-of-memory"
+    assert report["facts"]["owner.holder@cuda:0"]["value"] == holder
+    # an input and the outputs of a layer and of its activation, 512 MiB each, for twelve layers
+    assert report["facts"]["owner.saved_for_backward_bytes@cuda:0"]["value"] == 25 * GIB // 2
+    assert report["facts"]["owner.weights_bytes@cuda:0"]["value"] > GIB
+
+
+SHARDED = """
+import os, tempfile
+import torch.distributed
+from torch import nn
+torch.distributed.init_process_group("gloo", init_method="file://" + tempfile.mktemp(), rank=0, world_size=1)
+model = nn.Sequential(*[nn.Linear(4096, 4096, bias=False) for _ in range(8)]).cuda()
+def shard_parameters():
+    from torch.distributed.fsdp import fully_shard
+    for layer in model:
+        fully_shard(layer)
+    return fully_shard(model)
+def shard_flat():
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    return FullyShardedDataParallel(model, device_id=0)
+def main(model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.empty(64, 4096, device="cuda")).sum().backward()
+    optimizer.step()
+    filled = []
+    while True:
+        filled.append(torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
+"""
+
+
+@pytest.mark.parametrize("shard", ["shard_parameters", "shard_flat"])
+def test_parameters_that_a_library_shards_are_parameters(report_of: Callable[..., dict[str, Any]], shard: str) -> None:
+    facts = report_of(f"{SHARDED}main({shard}())")["facts"]
+    sizes = [facts[f"owner.{name}_bytes@cuda:0"]["value"] for name in ("weights", "gradients", "optimizer")]
+    assert sizes == [GIB // 2, GIB // 2, GIB]

@@ -60,8 +60,8 @@ def take(
     """
     if getattr(torch, "Tensor", None) is None or allowed <= 0:
         return None
-    # A subclass of the user's that overrides torch functions would be asked otherwise.
-    quiet = getattr(torch._C, "DisableTorchFunctionSubclass", None) or torch._C.DisableTorchFunction
+    # A subclass or a mode of the user's that overrides torch functions would be asked otherwise.
+    quiet = torch._C.DisableTorchFunction
     collects = gc.isenabled()
     # What is made here and dropped again would set the collector off, over objects by the hundred thousand.
     gc.disable()

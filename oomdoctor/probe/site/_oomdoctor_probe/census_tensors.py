@@ -7,6 +7,8 @@ inside it are objects that the collector knows as well.
 
 from __future__ import annotations
 
+from types import MemberDescriptorType
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +102,8 @@ class Reader:
         if found is not None:
             yield held, found
         elif self.is_tensor(held) and not self.is_plain(held):
-            for inner in attributes(held).values():
+            # DTensor keeps the plain one in a slot, others in an attribute.
+            for inner in [*attributes(held).values(), *slots(held).values()]:
                 found = self.storage(inner)
                 if found is not None:
                     yield inner, found
@@ -121,8 +124,8 @@ class Reader:
 
     def gradient(self, held: object) -> object | None:
         """`.grad`, where asking for it gives no warning."""
-        if not self.is_plain(held):
-            return attributes(held).get("grad") if self.is_tensor(held) else None
+        if not self.is_tensor(held):
+            return None
         try:
             if self._is_leaf.__get__(held) or self._retains_grad and self._retains_grad.__get__(held):
                 gradient: object | None = self._grad.__get__(held)
@@ -133,7 +136,7 @@ class Reader:
 
     def node(self, held: object) -> Any:
         """`.grad_fn`: the last node of the graph that a tensor came from."""
-        if not self.is_plain(held):
+        if not self.is_tensor(held):
             return None
         try:
             return None if self._is_leaf.__get__(held) else self._grad_fn.__get__(held)
@@ -149,6 +152,25 @@ def attributes(held: object) -> dict[str, object]:
     except Exception:
         return {}
     return dict(space) if type(space) is dict else {}
+
+
+def slots(held: object) -> dict[str, object]:
+    """What an object has in the slots of its classes, under the names that the code uses; no property is run."""
+    found: dict[str, object] = {}
+    for of in mro(type(held)):
+        for name, member in class_attributes(of).items():
+            if type(member) is MemberDescriptorType and not name.startswith("__"):
+                try:
+                    found[_as_written(name, of)] = member.__get__(held)
+                except AttributeError:
+                    pass  # not set
+    return found
+
+
+def _as_written(name: str, of: type) -> str:
+    """`_Net__cache` is `__cache` in the code of Net."""
+    private = "_%s__" % type.__getattribute__(of, "__name__").lstrip("_")
+    return name[len(private) - 2 :] if name.startswith(private) else name
 
 
 def class_attributes(of: type) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from time import monotonic
 
 from . import census_containers, census_roots
 from .census_containers import COLLECTIONS
-from .census_tensors import attributes, class_attributes, derives, mro
+from .census_tensors import attributes, class_attributes, derives, mro, slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Walk:
         self._module = module
         self._deadline = deadline
         self._kinds: dict[int, str] = {}
-        self._members: dict[int, list[tuple[str, Any]]] = {}
+        self._slotted: dict[int, bool] = {}
         self._opaque: dict[int, bool] = {}
         self._own_modules = census_roots.own_module_names()
         self._running = running
@@ -212,11 +212,9 @@ class Walk:
                 yield held, ".%s" % name, None
         if kind in ("tensor", "module", "function"):
             return
-        for name, member in self._members_of(type(holder)):
-            try:
-                yield member.__get__(holder), ".%s" % name, None
-            except AttributeError:
-                pass  # not set
+        if self._has_slots(type(holder)):
+            for name, held in slots(holder).items():
+                yield held, ".%s" % name, None
         if kind in ("instance", "exception"):
             if self._is_opaque(type(holder)):
                 own = id(_own_dictionary(holder))
@@ -225,16 +223,11 @@ class Walk:
                         yield held, "", None
             yield type(holder), "", None
 
-    def _members_of(self, of: type) -> list[tuple[str, Any]]:
-        """The slots of a class, under the names that the code uses."""
-        known = self._members.get(id(of))
+    def _has_slots(self, of: type) -> bool:
+        known = self._slotted.get(id(of))
         if known is None:
-            known = self._members[id(of)] = [
-                (_as_written(name, one), member)
-                for one in mro(of)
-                for name, member in class_attributes(one).items()
-                if type(member) is types.MemberDescriptorType and not name.startswith("__")
-            ]
+            members = [type(member) for one in mro(of) for member in class_attributes(one).values()]
+            known = self._slotted[id(of)] = types.MemberDescriptorType in members
         return known
 
     def _is_opaque(self, of: type) -> bool:
@@ -267,12 +260,6 @@ def _is_pythons(of: type) -> bool:
         return False
     space = class_attributes(of)
     return any(name in space for name in _MADE_BY_CLASS_STATEMENT) or _is_pythons(type.__getattribute__(of, "__base__"))
-
-
-def _as_written(name: str, of: type) -> str:
-    """`_Net__cache` is `__cache` in the code of Net."""
-    private = "_%s__" % type.__getattribute__(of, "__name__").lstrip("_")
-    return name[len(private) - 2 :] if name.startswith(private) else name
 
 
 def _own_dictionary(held: object) -> object:
