@@ -83,10 +83,24 @@ def elements(held: Any, kind: str) -> list[object]:
         return []
     if kind == "dict":
         return list(dict.values(held))
-    if kind in SEQUENCES and base.__len__(held) > _LONG:
-        if not any(gc.is_tracked(base.__getitem__(held, position)) for position in range(64)):
-            return []  # a long list of numbers
-    return list(base.__iter__(held))
+    found = _in_sequence(held) if type(held) in (list, tuple) else list(base.__iter__(held))
+    if len(found) > _LONG and not any(map(gc.is_tracked, found[:64])):
+        return []  # numbers
+    return found
+
+
+def _in_sequence(held: Any) -> list[object]:
+    """In order. One that C code is still filling has holes, which end the process when they are read: the collector's
+    own functions pass over them.
+    """
+    found = gc.get_referents(held)
+    found.reverse()
+    return found
+
+
+def is_unfinished(held: Any) -> bool:
+    """Whether it is a tuple that C code is still filling; Python refuses to finish one that somebody else refers to."""
+    return type(held) is tuple and len(gc.get_referents(held)) < len(held)
 
 
 def as_dictionary(held: Any, kind: str) -> dict[Any, Any] | None:

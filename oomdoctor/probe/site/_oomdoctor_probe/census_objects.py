@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from time import monotonic
 
 from .census_tensors import attributes, derives
+from .tracked import all_but_tuples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
     # By the identity of the class: its hash may be the user's code.
     codes: dict[int, int] = {}
     wanted: set[int] = set()
-    objects = gc.get_objects()
+    objects = all_but_tuples()
     for start in range(0, len(objects), _AT_ONCE):
         if start and monotonic() > deadline:
             found.complete = False

@@ -12,6 +12,7 @@ import types
 from time import monotonic
 
 from . import frames
+from .census_containers import is_unfinished
 from .census_roots import Root, of_global
 
 TYPE_CHECKING = False
@@ -83,6 +84,8 @@ class Climb:
     def _root(self, holder: Any, held: list[Any]) -> Root | None:
         """The name that a holder gives to what it holds, where it ends the search."""
         kind = type(holder)
+        if is_unfinished(holder):
+            return _BEING_MADE
         if kind is types.FrameType:
             code = holder.f_code
             if frames.is_ours(code.co_filename):
@@ -120,6 +123,8 @@ class Climb:
 
 
 _NOT_A_HOLDER = Root("", "", None)
+_BEING_MADE = Root("", "collected for a call under way", None)
+"""Nothing refers to such a tuple yet, and nothing here may."""
 
 
 def _is_dictionary_of(held: Any, holder: Any) -> bool:

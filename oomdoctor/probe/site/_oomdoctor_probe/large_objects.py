@@ -7,13 +7,13 @@ in the number of objects; what is measured once is not measured again under anot
 
 from __future__ import annotations
 
-import gc
 import sys
 from time import monotonic
 
 from . import frames
 from .growth_site import line_that_adds
 from .sizes import Measure, is_plain, own_size
+from .tracked import all_but_tuples
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _unnamed(
     largest = max([_deep_bytes(row) for row in found], default=_SMALLEST)
     extra: list[dict[str, object]] = []
     ours = {id(found), id(holders), id(extra)}
-    for number, held in enumerate(gc.get_objects()):
+    for number, held in enumerate(all_but_tuples()):
         if number % 1000 == 0 and monotonic() > deadline:
             break
         if type(held) not in (list, dict, set) or id(held) in holders or id(held) in ours:
