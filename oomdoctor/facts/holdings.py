@@ -9,6 +9,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .census_holdings import census_holdings
 from .deriver import device_member
+from .device_records import speaking_records
 from .devices import readings_by_device
 from .focus import focus
 from .host_run import describe_holder
@@ -23,7 +24,7 @@ def holdings(evidence: Evidence, facts: FactSet) -> tuple[Holding, ...]:
     by_stack = [row for snapshot in evidence.snapshots for row in snapshot_holdings(snapshot)]
     of_devices = [row for row in by_stack or _owners(facts) if row.where not in counted]
     of_devices += [row for rows in counted.values() for row in rows]
-    rows = [*of_devices, *_processes(evidence), *_objects(evidence)]
+    rows = [*of_devices, *_processes(evidence, {row.where for row in of_devices}), *_objects(evidence)]
     places = {row.where: None for row in rows}
     return tuple(
         row for place in places for row in sorted((r for r in rows if r.where == place), key=lambda r: -r.bytes)
@@ -46,11 +47,14 @@ def _owners(facts: FactSet) -> Iterator[Holding]:
             yield Holding(member, f"{stack} (grew)", gained.value, number, str(gained.source))
 
 
-def _processes(evidence: Evidence) -> Iterator[Holding]:
+def _processes(evidence: Evidence, divided: set[str]) -> Iterator[Holding]:
+    """The processes on each device, but for the failed one where what it holds is `divided` up already."""
+    failed = {(device_member(device), record.pid) for device, record in speaking_records(evidence).items()}
     for index, readings in readings_by_device(evidence).items():
         reading = readings[-1]
         for process in reading.processes or ():
-            if process.used_bytes:
+            told = device_member(index) in divided and (device_member(index), process.pid) in failed
+            if process.used_bytes and not told:
                 name = f"process {process.pid} ({process.name or 'unnamed'})"
                 yield Holding(device_member(index), name, process.used_bytes, 1, str(reading.source))
 

@@ -48,7 +48,10 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
     """What each remedy works on, once owners are counted and the operation is known."""
     operation = facts.value("activity.operation")
     for member in facts.members(Scope.DEVICE):
-        _put_step(member, operation not in _NOT_OF_THE_BATCH, facts)
+        of_batch = operation not in _NOT_OF_THE_BATCH or (
+            operation == "gradient" and _has_activations_like(member, facts)
+        )
+        _put_step(member, of_batch, facts)
         caches = [size for name in _CACHES if (size := _size(name, member, facts)) is not None]
         facts.put("owner.cache_bytes", max(caches, default=None), computed(*_CACHES), member)
         weights, requested = _size("owner.weights_bytes", member, facts), _size("oom.requested_bytes", member, facts)
@@ -56,6 +59,13 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
             source = computed("owner.weights_bytes", "oom.requested_bytes", "activity.operation")
             wanted = weights + (requested if operation == "weights" else 0)
             facts.put("owner.weights_wanted_bytes", wanted, source, member)
+
+
+def _has_activations_like(member: str, facts: FactSet) -> bool:
+    """Whether more of the gradient's size is live than a model and its optimizer keep: then it is an activation's."""
+    alike, requested = _size("oom.alike_bytes", member, facts), _size("oom.requested_bytes", member, facts)
+    kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
+    return alike is not None and requested is not None and alike - requested > kept
 
 
 def _put_step(member: str, of_batch: bool, facts: FactSet) -> None:

@@ -23,12 +23,6 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run")
 
-EXPECTED_MISSES = {
-    "logits_spike": ("out-of-memory", "activation-peak"),
-    "oom_in_thread": ("out-of-memory", "activation-peak"),
-}
-"""Verdict and first cause where they are not yet the planted ones. Strict: who improves a rule removes the line."""
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -137,15 +131,10 @@ def _allocator_states(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _check_diagnosis(outcome: Outcome) -> None:
-    """The first one is the planted cause, or what EXPECTED_MISSES says; its owner and bytes are the planted ones."""
+    """The first one is the planted cause; its owner and bytes are the planted ones."""
     diagnoses = outcome.report["diagnoses"]
     came_out = (outcome.report["verdict"], diagnoses[0]["cause"] if diagnoses else None)
     planted = (outcome.scenario.verdict, outcome.scenario.cause)
-    name = outcome.scenario.name
-    if name in EXPECTED_MISSES:
-        assert came_out != planted, f"{name} is right now: remove its line from EXPECTED_MISSES"
-        assert came_out == EXPECTED_MISSES[name]
-        return
     told = [(one["rule"], one["cause"], one["confidence"], one["owner"]) for one in diagnoses]
     assert came_out == planted, f"{told} {outcome.report['summary']}"
     if outcome.scenario.owner is not None:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 from given import HERE, gib, mib, oom, run
 
-from oomdoctor.facts import census, derive_facts
+from oomdoctor.facts import census, derive_facts, request
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.holdings import holdings
 from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.facts.registry import REGISTRY
+from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
@@ -199,3 +200,34 @@ def test_a_collection_that_an_earlier_failure_saw_says_how_it_grew() -> None:
         "grown at train.py:15"
     ) in owners
     assert any("list 'same' global in train.py (41 elements)" in owner for owner in owners)
+
+
+@pytest.mark.parametrize(("alike", "size"), [(gib(17), gib(1)), (gib(3), 0)])
+def test_a_gradient_grows_with_the_batch_where_activations_are_as_large(alike: int, size: int) -> None:
+    facts = FactSet(REGISTRY)
+    for name, value in (
+        ("oom.failed", True),
+        ("oom.requested_bytes", gib(1)),
+        ("oom.allocated_bytes", gib(20)),
+        ("oom.alike_bytes", alike),
+        ("owner.activations_bytes", gib(14)),
+        ("owner.weights_bytes", gib(2)),
+    ):
+        facts.put(name, value, HERE, "cuda:0")
+    facts.put("activity.operation", "gradient", HERE)
+    request.derive_wanted(Evidence(), facts)
+    assert facts.value("oom.of_step_bytes", "cuda:0") == size
+
+
+def test_a_process_is_no_row_beside_what_the_census_divides_it_into() -> None:
+    given = evidence(WHOLE)
+    (record,) = given.runs[0].device_ooms
+    processes = (
+        DeviceProcess(record.pid, gib(22), "python", own=True),
+        DeviceProcess(99, gib(1), "other", own=False),
+    )
+    reading = DeviceReading(0, HERE, time_seconds=1050.0, total_bytes=gib(24), used_bytes=gib(23), processes=processes)
+    told = replace(given, runs=(replace(given.runs[0], device_readings=(reading,)),))
+    names = [row.owner for row in holdings(told, derive_facts(told)) if row.where == "cuda:0"]
+    assert "process 99 (other)" in names
+    assert f"process {record.pid} (python)" not in names

@@ -10,6 +10,7 @@ holds the variables of the functions that it came through.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 from time import monotonic, time
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     Tracebacks = Sequence[TracebackType | None]
 
 _RECORDS_IN_FULL = 20
+_ALWAYS_IN_FULL = 3
+"""So many get a snapshot and a census at once: of a later one that ends the program only what is left after it."""
 _REST_SECONDS = 5.0
 """At least this long between two snapshots, and ten times as long as the last one took."""
 _SNAPSHOT_BUDGET_SECONDS = 60.0
@@ -67,6 +70,7 @@ class _Observer:
         self._spent = 0.0
         self._kept: list[_Snapshot] = []
         self._lengths: Lengths | None = None
+        self._writing = _thread.allocate_lock()
 
     @guarded("recording that a device is out of memory")
     def observe(self, device: int, requested: int, total: int, free: int, *_: object) -> None:
@@ -81,7 +85,7 @@ class _Observer:
         if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
             self._last_record = now
             records.write("device-oom", **about)
-        if now >= self._not_before:
+        if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
             handshake.ask()
             self.snapshot()
 
@@ -135,12 +139,22 @@ class _Observer:
 
     @guarded("writing a snapshot")
     def snapshot(self, failing: Tracebacks = ()) -> None:
-        """Write the allocator's snapshot for the last failure, if it has none and there is time left for one."""
-        about = self._unsnapped
-        if about is None or self._spent >= _SNAPSHOT_BUDGET_SECONDS:
+        """Write the allocator's snapshot for the last failure, if it has none and there is time left for one.
+
+        One thread at a time: a failure of another meanwhile gets its own when it ends the program.
+        """
+        if not self._writing.acquire(False):
             return
+        try:
+            about = self._unsnapped
+            if about is not None and self._spent < _SNAPSHOT_BUDGET_SECONDS:
+                self._write(about, failing)
+        finally:
+            self._writing.release()
+
+    def _write(self, about: dict[str, object], failing: Tracebacks) -> None:
         started = monotonic()
-        name = "%d-%d.pickle" % (self.pid, self.count)
+        name = "%d-%s.pickle" % (self.pid, about["count"])
         try:
             try:
                 blocks: Blocks | None = write_snapshot(self._torch, name)
@@ -153,7 +167,8 @@ class _Observer:
             took = monotonic() - started
             self._spent += took
             self._not_before = monotonic() + max(_REST_SECONDS, 10 * took)
-        self._unsnapped = None
+        if self._unsnapped is about:
+            self._unsnapped = None
         if blocks is None:
             return
         records.write("device-oom", **{**about, "snapshot_path": "snapshots/" + name})
@@ -236,8 +251,6 @@ def _thread_name(threading: Any) -> str | None:
     """Name of this thread if it is not the main one; `current_thread()` would register a thread it does not know."""
     if threading is None:
         return None
-    import _thread
-
     mine = _thread.get_ident()
     for thread in threading.enumerate():
         if thread.ident == mine:
