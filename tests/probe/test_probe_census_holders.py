@@ -126,7 +126,7 @@ waiting.close()
         "list 'seen' default of an argument of remember()": 5,
         "list 'counted.kept' global in script.py": 6,
         "'point.first' global in script.py": 7,
-        "dict 'call.keywords' global in script.py": 8,
+        "dict 'call' global in script.py": 8,
         "dict 'proxy' global in script.py": 9,
         "list 'row' global in script.py": 10,
         "list 'gradients' in the closure of hooked.<lambda>()": 11,

@@ -155,10 +155,14 @@ def attributes(held: object) -> dict[str, object]:
 
 
 def slots(held: object) -> dict[str, object]:
-    """What an object has in the slots of its classes, under the names that the code uses; no property is run."""
+    """What an object has in the slots of its classes, under the names that the code uses; no property is run.
+
+    Of classes written in C nothing is read: what a member of theirs points to may not be there.
+    """
     found: dict[str, object] = {}
     for of in mro(type(held)):
-        for name, member in class_attributes(of).items():
+        space = class_attributes(of)
+        for name, member in space.items() if "__slots__" in space else ():
             if type(member) is MemberDescriptorType and not name.startswith("__"):
                 try:
                     found[_as_written(name, of)] = member.__get__(held)

@@ -38,8 +38,6 @@ _LEAVES = (
     types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType,
 )  # fmt: skip
 """What is a root itself, or leads to everything."""
-_MADE_BY_CLASS_STATEMENT = ("__dict__", "__weakref__", "__slots__")
-_HEAP_TYPE = 1 << 9
 _NOT_FOLLOWED = frozenset(("_parameters", "_buffers", "_non_persistent_buffers_set", "__builtins__"))
 _ELEMENT = "[*]"
 
@@ -56,7 +54,6 @@ class Walk:
         self._deadline = deadline
         self._kinds: dict[int, str] = {}
         self._slotted: dict[int, bool] = {}
-        self._opaque: dict[int, bool] = {}
         self._own_modules = census_roots.own_module_names()
         self._running = running
         self._steps = 0
@@ -204,37 +201,28 @@ class Walk:
 
     def _attributes(self, holder: Any, kind: str) -> Iterator[tuple[object, str, Root | None]]:
         inner = census_containers.inner_attribute(type(holder)) if kind == census_containers.OUTER else None
-        for name, held in attributes(holder).items():
+        own = attributes(holder)
+        if kind not in ("tensor", "module", "function") and self._has_slots(type(holder)):
+            own.update(slots(holder))
+        for name, held in own.items():
             if kind == "module" and name == "_modules" and isinstance(held, dict):
                 for child, module in list(held.items()):
                     yield module, _ELEMENT if str(child).isdigit() else ".%s" % child, None
             elif name not in _NOT_FOLLOWED and name != inner:
                 yield held, ".%s" % name, None
-        if kind in ("tensor", "module", "function"):
-            return
-        if self._has_slots(type(holder)):
-            for name, held in slots(holder).items():
-                yield held, ".%s" % name, None
         if kind in ("instance", "exception"):
-            if self._is_opaque(type(holder)):
-                own = id(_own_dictionary(holder))
-                for held in gc.get_referents(holder):
-                    if id(held) != own:
-                        yield held, "", None
+            # Objects of C may hold others where no attribute shows them.
+            known = {id(held) for held in own.values()}
+            known.add(id(_own_dictionary(holder)))
+            for held in gc.get_referents(holder):
+                if id(held) not in known:
+                    yield held, "", None
             yield type(holder), "", None
 
     def _has_slots(self, of: type) -> bool:
         known = self._slotted.get(id(of))
         if known is None:
-            members = [type(member) for one in mro(of) for member in class_attributes(one).values()]
-            known = self._slotted[id(of)] = types.MemberDescriptorType in members
-        return known
-
-    def _is_opaque(self, of: type) -> bool:
-        """Whether objects of a class may hold others where no attribute shows them, in C."""
-        known = self._opaque.get(id(of))
-        if known is None:
-            known = self._opaque[id(of)] = any(one is not object and not _is_pythons(one) for one in mro(of))
+            known = self._slotted[id(of)] = any(["__slots__" in class_attributes(one) for one in mro(of)])
         return known
 
     def path(self, identity: int) -> tuple[list[tuple[str, int]], Root | None]:
@@ -252,14 +240,6 @@ class Walk:
     def length(self, held: Any) -> int | None:
         """Number of elements of a collection."""
         return census_containers.length(held, self.kind(held))
-
-
-def _is_pythons(of: type) -> bool:
-    """Whether a class was made by a class statement, so that its objects hold nothing beside attributes and slots."""
-    if of is object or not type.__getattribute__(of, "__flags__") & _HEAP_TYPE:
-        return False
-    space = class_attributes(of)
-    return any(name in space for name in _MADE_BY_CLASS_STATEMENT) or _is_pythons(type.__getattribute__(of, "__base__"))
 
 
 def _own_dictionary(held: object) -> object:
