@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -227,6 +227,8 @@ def _census(data: Mapping[str, Any], source: Source) -> Census:
             "sample_addresses": _numbers(item.get("sample_addresses"), _address),
         }
         group = _build(CensusGroup, item, lists)
+        if group is not None and "saved_bytes" not in item and group.category == "saved-for-backward":
+            group = replace(group, saved_bytes=group.bytes)  # a record of before there was that field
         if group is not None:
             groups.append(group)
     devices = []

@@ -16,7 +16,8 @@ NOT_ATTRIBUTED = 0.01
 
 LIVE = {
     "weights and buffers", "gradients", "optimizer state", "keys and values", "activations saved for backward",
-    "activations of running forward passes", "held by variables and containers", "tensors that no variable leads to",
+    "activations of running forward passes", "logits", "held by variables and containers",
+    "tensors that no variable leads to",
     "workspaces of cuBLAS", "gradients in flight", "activations in flight", "temporaries of the optimizer",
     "weights in flight", "keys and values in flight", "communication buffers", "copies in flight",
     "in graph pools, no Python object leads to them", "no Python object leads to them",

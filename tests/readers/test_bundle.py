@@ -254,3 +254,12 @@ def test_a_census_is_read_with_its_addresses_and_what_is_wrong_in_it_is_left_out
     assert (row.saved_bytes, row.largest_shape, row.largest_dtype) == (1 << 29, (8, 2048, 32000), "bfloat16")
     assert row.sample_addresses == (1 << 47, 5)
     assert found.census.devices[0].vocabulary == (32000,)
+
+
+def test_a_census_of_before_saved_bytes_were_recorded_still_says_what_autograd_keeps(tmp_path):
+    group = {"device": 0, "owner": "list 'losses'", "bytes": 1 << 30, "count": 9}
+    groups = [{**group, "category": "saved-for-backward"}, {**group, "category": "other"}]
+    oom = {"kind": "device-oom", "time": 3.0, "id": "7-oom-1", "device": 0, "requested_bytes": 5}
+    census = {"kind": "census", "time": 3.0, "id": "7-oom-1", "complete": True, "groups": groups, "devices": []}
+    (found,) = read_run(write(tmp_path / "i", probe=[oom, census])).run.device_ooms
+    assert [row.saved_bytes for row in found.census.groups] == [1 << 30, 0]

@@ -1,7 +1,7 @@
 """All objects that Python's collector knows, but for tuples.
 
 Python refuses to finish a tuple that it is making (SystemError, in the thread that makes it) while somebody else refers
-to it, and the collector's list refers to all. So that list never reaches Python code: it is made, filtered and let go of
+to it, and the collector's list refers to all. So that list never reaches Python code: it is made, filtered and dropped
 within one call of functions in C, during which no other thread runs.
 """
 
