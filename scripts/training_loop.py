@@ -1,7 +1,7 @@
 """The program that `bench_device.py` measures: a small transformer is trained, and then, if asked, memory runs out.
 
 Nothing is computed on the emulated device, so a step costs what Python and torch themselves take: the worst case for
-whoever watches. Prints the median time of a step; with --objects also what an out-of-memory error costs.
+whoever watches. Prints seconds as JSON: of a step, or of an out-of-memory error.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -22,21 +20,57 @@ MIB = 1 << 20
 _WARM_UP_STEPS = 20
 
 
-def train(steps: int) -> float:
-    """Seconds of a step, the median of groups of ten."""
-    layer = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True)
-    model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).cuda()
-    adam = torch.optim.AdamW(model.parameters())
-    batch = torch.empty(8, 128, 256, device="cuda")
-    groups = []
-    for step in range(-_WARM_UP_STEPS, steps):
-        if step >= 0 and step % 10 == 0:
-            groups.append(time.perf_counter())
-        adam.zero_grad()
-        model(batch).square().mean().backward()
-        adam.step()
-    groups.append(time.perf_counter())
-    return statistics.median(after - before for before, after in pairwise(groups)) / 10
+class Loop:
+    """A model and its optimizer."""
+
+    def __init__(self) -> None:
+        layer = nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True)
+        self._model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).cuda()
+        self._adam = torch.optim.AdamW(self._model.parameters())
+        self._batch = torch.empty(8, 128, 256, device="cuda")
+        self.step_seconds(_WARM_UP_STEPS)
+
+    def step_seconds(self, steps: int) -> float:
+        """CPU time of a step, all threads of the process together."""
+        started = time.process_time()
+        for _ in range(steps):
+            self._adam.zero_grad()
+            self._model(self._batch).square().mean().backward()
+            self._adam.step()
+        return (time.process_time() - started) / steps
+
+
+def compare(loop: Loop, rounds: int) -> dict[str, list[float]]:
+    """Seconds of a step in blocks of twenty, without history, with it, and with stacks as well, in turn."""
+    record = torch.cuda.memory._record_memory_history
+    modes: dict[str, dict[str, Any]] = {
+        "bare": {"enabled": None},
+        "history": {"enabled": "all", "context": None, "stacks": "python", "max_entries": 100_000},
+        "stacks": {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100_000},
+    }
+    found: dict[str, list[float]] = {mode: [] for mode in modes}
+    for _ in range(rounds):
+        for mode, settings in modes.items():
+            record(**settings)
+            found[mode].append(loop.step_seconds(20))
+    record(enabled=None)
+    return found
+
+
+def looks() -> dict[str, float]:
+    """CPU seconds that a look of the sampler takes, and a sample."""
+    sys.path.insert(0, os.environ["OOMDOCTOR_PROBE_SITE"])
+    from _oomdoctor_probe import records, sampler
+
+    records.open_bundle(os.environ["BENCH_BUNDLE"])
+    one = sampler._Sampler(torch)
+    found = {}
+    for name, call in (("look", one._follow), ("sample", one.sample)):
+        started = time.process_time()
+        for _ in range(300):
+            call()
+        found[name] = (time.process_time() - started) / 300
+    return found
 
 
 def run_out(objects: int) -> float:
@@ -52,38 +86,25 @@ def run_out(objects: int) -> float:
     raise RuntimeError("memory was expected to run out")
 
 
-def watch_with(parts: list[str]) -> None:
-    """Turn single parts of the probe on, in a program that `oomdoctor run` does not watch."""
-    if not parts:
-        return
-    sys.path.insert(0, os.environ["OOMDOCTOR_PROBE_SITE"])
-    from _oomdoctor_probe import device_oom, history, records, sampler
-
-    records.open_bundle(os.environ["BENCH_BUNDLE"])
-    if "history" in parts:
-        history.turn_on(torch)
-    if "sampler" in parts:
-        sampler.start(torch)
-    if "hook" in parts:
-        device_oom.watch(torch)
-
-
 def main() -> None:
     """Print what was measured as one object of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--fill", type=int, default=0, metavar="MIB", help="hold this much more of the device")
     parser.add_argument("--objects", type=int, help="then run out of memory beside this many Python objects")
-    parser.add_argument("--watch", action="append", default=[], choices=["history", "sampler", "hook"])
+    parser.add_argument("--rounds", type=int, help="instead: compare ways to record history, in blocks of twenty steps")
     options = parser.parse_args()
-    torch.cuda.init()
-    watch_with(options.watch)
     _held = torch.empty(options.fill * MIB, dtype=torch.uint8, device="cuda")
     if options.fill:
         time.sleep(0.5)  # whoever looks has seen it
-    found = {"step_seconds": train(options.steps)}
-    if options.objects is not None:
-        found["oom_seconds"] = run_out(options.objects)
+    loop = Loop()
+    found: dict[str, Any]
+    if options.rounds is not None:
+        found = {**compare(loop, options.rounds), **looks()}
+    elif options.objects is not None:
+        found = {"oom": run_out(options.objects)}
+    else:
+        found = {"step": loop.step_seconds(options.steps)}
     print(json.dumps(found))
 
 
