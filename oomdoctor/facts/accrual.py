@@ -18,8 +18,6 @@ from .allocator import latest_oom
 from .census import largest_holder, speaking_censuses
 from .device_records import snapshot_of
 
-_FEWEST_BLOCKS = 8
-
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of each device with a census that is joined to a snapshot with a history."""
@@ -49,7 +47,7 @@ def _can_keep(groups: Sequence[CensusGroup]) -> bool:
     if any(group.category == "activations" for group in groups):
         return False
     is_collection = any(group.length is not None for group in groups)
-    return is_collection or all(group.category == "other" and group.count >= _FEWEST_BLOCKS for group in groups)
+    return is_collection or all(group.category == "other" for group in groups)
 
 
 def _accrual(snapshot: Snapshot, device: int, addresses: Sequence[int]) -> Accrual | None:

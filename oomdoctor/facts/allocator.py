@@ -19,11 +19,10 @@ from ..model.snapshot import Snapshot, SnapshotOom
 from ..model.source import Source
 from ..model.units import MIB
 from .deriver import device_member, member_for
-from .device_records import speaking_record
+from .device_records import SAME_MOMENT_SECONDS, speaking_record
 from .growth import put_growth, put_spike_of_curve
 
 _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
-_SAME_MOMENT_SECONDS = 2.0
 _SAME_MOMENT_BYTES = 16 * MIB
 _SAME_MOMENT_SHARE = 0.01
 _OWNERS = (
@@ -69,8 +68,8 @@ def _shows(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> boo
         return True
     late = None if oom.time_us is None else abs(oom.time_us / 1e6 - record.time_seconds)
     if record.requested_bytes is None:
-        return late is not None and late <= _SAME_MOMENT_SECONDS
-    return (late is None or late <= _SAME_MOMENT_SECONDS) and segment_size(oom.requested_bytes) in (
+        return late is not None and late <= SAME_MOMENT_SECONDS
+    return (late is None or late <= SAME_MOMENT_SECONDS) and segment_size(oom.requested_bytes) in (
         record.requested_bytes,
         segment_size(record.requested_bytes),
     )

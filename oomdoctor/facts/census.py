@@ -52,13 +52,13 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for member, device, record, census in speaking_censuses(evidence):
         source = census.source
         groups = [group for group in census.groups if group.device == device.device]
-        rest = read_unheld(device, snapshot_of(evidence, record))
+        rest, nothing = read_unheld(device, snapshot_of(evidence, record)), 0 if census.complete else None
         for name, categories in _CATEGORIES.items():
             held = sum(group.bytes for group in groups if group.category in categories)
             held += sum(block.bytes for block in rest if _OF_STACKS.get(block.category) == name)
-            facts.put(name, held or (0 if census.complete else None), source, member)
+            facts.put(name, held or nothing, source, member)
         saved = sum(group.saved_bytes for group in groups)
-        facts.put("owner.saved_for_backward_bytes", saved, source, member)
+        facts.put("owner.saved_for_backward_bytes", saved or nothing, source, member)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
@@ -74,7 +74,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             continue
         facts.put("owner.holder", _place(holder.first), source, member)
         facts.put("owner.holder_bytes", holder.bytes, source, member)
-        facts.put("owner.holder_saved_bytes", holder.saved, source, member)
+        facts.put("owner.holder_saved_bytes", holder.saved or nothing, source, member)
         facts.put("owner.holder_length", holder.first.length, source, member)
         facts.put("owner.holder_is_container", holder.first.length is not None, source, member)
         facts.put("owner.holder_is_kv", holder.first.category == "kv", source, member)
@@ -111,8 +111,8 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
             continue
         found = _holder_of_growth(member, facts)
         if found is not None:
-            words, size_fact = found
-            facts.put("growth.holder", words, computed("owner.holder"), member)
+            holder, size_fact = found
+            facts.put("growth.holder", holder, computed("owner.holder"), member)
             facts.put("growth.kept_bytes", facts.value(size_fact, member), computed(size_fact), member)
         facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
         stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)

@@ -13,7 +13,7 @@ from ..model.snapshot import Snapshot
 
 _SHARED_SECONDS = 0.1
 """Processes that fail together may share a look that began a little before the later one's record."""
-_SAME_MOMENT_SECONDS = 2.0
+SAME_MOMENT_SECONDS = 2.0
 """A look that the failing process asked for is recorded within this time; ranks that fail together do so as well."""
 
 
@@ -45,7 +45,7 @@ def speaking_records(evidence: Evidence) -> dict[int, DeviceOomRecord]:
     for device in sorted({record.device for record in records if record.device is not None}):
         mine = [record for record in records if record.device == device]
         latest = max(record.time_seconds for record in mine)
-        together = [record for record in mine if latest - record.time_seconds <= _SAME_MOMENT_SECONDS]
+        together = [record for record in mine if latest - record.time_seconds <= SAME_MOMENT_SECONDS]
         found[device] = max(together, key=lambda record: (record.census is not None, record.time_seconds))
     return found
 
@@ -86,7 +86,7 @@ def reading_at_failure(run: RunRecord, record: DeviceOomRecord) -> DeviceReading
 
 def _is_of(reading: DeviceReading, record: DeviceOomRecord) -> bool:
     late = (reading.time_seconds or 0.0) - record.time_seconds
-    if not reading.at_failure or not -_SHARED_SECONDS <= late <= _SAME_MOMENT_SECONDS:
+    if not reading.at_failure or not -_SHARED_SECONDS <= late <= SAME_MOMENT_SECONDS:
         return False
     own = process_on(reading, record.pid)
     reserved = record.state.reserved_bytes if record.state is not None else None

@@ -8,11 +8,10 @@ from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, RunRecord
 from ..model.units import MIB
 from .deriver import device_member
-from .device_records import latest_device_records
+from .device_records import SAME_MOMENT_SECONDS, latest_device_records
 
 _NOBODY_BYTES = 64 * MIB
 """A process that holds less than this on a device does not work on it."""
-_SAME_MOMENT_SECONDS = 2.0
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -33,7 +32,7 @@ def _put(record: DeviceOomRecord, run: RunRecord, facts: FactSet) -> None:
     readings = {
         reading.index: reading
         for reading in run.device_readings
-        if reading.at_failure and -1.0 <= (reading.time_seconds or 0.0) - record.time_seconds <= _SAME_MOMENT_SECONDS
+        if reading.at_failure and -1.0 <= (reading.time_seconds or 0.0) - record.time_seconds <= SAME_MOMENT_SECONDS
     }
     # Only where the readings have the numbers of the process, and show all that it sees.
     if not run.device_numbers_known or record.visible_devices != len(readings):

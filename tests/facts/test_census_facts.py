@@ -231,3 +231,10 @@ def test_a_process_is_no_row_beside_what_the_census_divides_it_into() -> None:
     names = [row.owner for row in holdings(told, derive_facts(told)) if row.where == "cuda:0"]
     assert "process 99 (other)" in names
     assert f"process {record.pid} (python)" not in names
+
+
+def test_a_census_that_was_cut_short_before_the_graphs_does_not_say_that_nothing_is_saved() -> None:
+    others = tuple(group for group in GROUPS if not group.saved_bytes)
+    for complete, saved in ((True, 0), (False, None)):
+        facts = derive_facts(evidence(replace(WHOLE, groups=others, complete=complete, stopped="the graphs")))
+        assert facts.value("owner.saved_for_backward_bytes", "cuda:0") == saved

@@ -52,6 +52,15 @@ def budget_of(evidence: Evidence, where: str = "cuda:0") -> Budget:
     return budget
 
 
+UNCOUNTED = {
+    "free": FREE,
+    "live tensors of this process": LIVE,
+    "idle in blocks of the allocator": RESERVED - LIVE,
+    "context and libraries": CONTEXT,
+}
+"""The failed process alone on its card, without a census."""
+
+
 def parts_of(budget: Budget) -> dict[str, int]:
     return {part.name: part.bytes for part in budget.parts}
 
@@ -62,12 +71,7 @@ def how(budget: Budget, name: str) -> str:
 
 def test_a_failure_without_a_census_says_so_and_closes() -> None:
     budget = budget_of(told(look(OWN)))
-    assert parts_of(budget) == {
-        "free": FREE,
-        "live tensors of this process": LIVE,
-        "idle in blocks of the allocator": RESERVED - LIVE,
-        "context and libraries": CONTEXT,
-    }
+    assert parts_of(budget) == UNCOUNTED
     assert budget.unattributed_bytes == 0
     assert how(budget, "live tensors of this process") == "counted by the allocator; no census or snapshot says whose"
 
@@ -260,12 +264,7 @@ def test_a_card_on_which_a_library_failed_is_shown_as_it_was_then() -> None:
     record = failed_in_a_library(look(OWN, time_seconds=1050.01), after, allocator_states=(state,))
     evidence = Evidence(runs=(record,), events=(event(EventKind.ACCELERATOR_ERROR, library="cublas", masks_oom=True),))
     budget = budget_of(evidence)
-    assert parts_of(budget) == {
-        "free": FREE,
-        "live tensors of this process": LIVE,
-        "idle in blocks of the allocator": RESERVED - LIVE,
-        "context and libraries": CONTEXT,
-    }
+    assert parts_of(budget) == UNCOUNTED
     assert budget.unattributed_bytes == 0
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from . import identity, records
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -29,6 +33,14 @@ def read_state(torch: Any, device: int) -> dict[str, int | None]:
         state[name] = _figure(figures, path)
     state["free_bytes"] = state["total_bytes"] = None
     return state
+
+
+def write_states(torch: Any) -> None:
+    """Record the state of each device that the allocator has used."""
+    for device in range(torch.cuda.device_count()):
+        state = read_state(torch, device)
+        if state and state["peak_reserved_bytes"]:
+            records.write("allocator", pid=os.getpid(), rank=identity.rank(), **state)
 
 
 def reserved_bytes(torch: Any, device: int) -> int:

@@ -84,8 +84,8 @@ def elements(held: Any, kind: str) -> list[object]:
     if kind == "dict":
         return list(dict.values(held))
     found = _in_sequence(held) if type(held) in (list, tuple) else list(base.__iter__(held))
-    if len(found) > _LONG and not any(map(gc.is_tracked, found[:64])):
-        return []  # numbers
+    if kind in SEQUENCES and len(found) > _LONG and not any(map(gc.is_tracked, found[:64])):
+        return []  # a long list of numbers
     return found
 
 

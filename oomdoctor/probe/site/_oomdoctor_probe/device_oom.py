@@ -16,7 +16,7 @@ import sys
 from time import monotonic, time
 
 from . import finish, frames, handshake, identity, records
-from .allocator import read_state
+from .allocator import read_state, write_states
 from .guard import guarded
 from .snapshot import write_snapshot
 
@@ -93,14 +93,11 @@ class _Observer:
     def told(self, tracebacks: Tracebacks, thread: str | None) -> None:
         """What an uncaught error says that no observer has seen: who holds the memory, of requests nothing."""
         self.count += 1
-        states = [read_state(self._torch, device) for device in range(self._torch.cuda.device_count())]
-        about = self._describe(0 if len(states) == 1 else None, None, None, None)
+        about = self._describe(0 if self._torch.cuda.device_count() == 1 else None, None, None, None)
         rows = [row for traceback in tracebacks[:1] for row in frames.of_traceback(traceback)]
         about.update(frames=rows, frames_of="current", thread=thread)
         records.write("device-oom", **about)
-        for state in states:
-            if state and state["peak_reserved_bytes"]:
-                records.write("allocator", pid=self.pid, rank=identity.rank(), **state)
+        write_states(self._torch)
         handshake.ask()
         self._count(about, None, tracebacks)
 

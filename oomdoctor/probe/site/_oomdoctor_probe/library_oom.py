@@ -5,11 +5,10 @@ The error has come up to the top, but what its traceback holds is still there.
 
 from __future__ import annotations
 
-import os
 import sys
 
-from . import handshake, identity, records
-from .allocator import read_state
+from . import handshake
+from .allocator import write_states
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -24,7 +23,4 @@ def record() -> None:
     if torch is None or not torch.cuda.is_initialized():
         return
     handshake.ask()
-    for device in range(torch.cuda.device_count()):
-        state = read_state(torch, device)
-        if state and state["reserved_bytes"]:
-            records.write("allocator", pid=os.getpid(), rank=identity.rank(), **state)
+    write_states(torch)
