@@ -1,7 +1,7 @@
 """The program that `bench_device.py` measures: a small transformer is trained, and then, if asked, memory runs out.
 
 Nothing is computed on the emulated device, so a step costs what Python and torch themselves take: the worst case for
-whoever watches. Prints seconds as JSON: of a step, or of an out-of-memory error.
+whoever watches. Without options it trains a block of steps for each line that it reads, and prints the seconds of one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 MIB = 1 << 20
-_WARM_UP_STEPS = 20
+_BLOCK_STEPS = 20
 
 
 class Loop:
@@ -28,7 +28,7 @@ class Loop:
         self._model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False).cuda()
         self._adam = torch.optim.AdamW(self._model.parameters())
         self._batch = torch.empty(8, 128, 256, device="cuda")
-        self.step_seconds(_WARM_UP_STEPS)
+        self.step_seconds(_BLOCK_STEPS)
 
     def step_seconds(self, steps: int) -> float:
         """CPU time of a step, all threads of the process together."""
@@ -52,9 +52,16 @@ def compare(loop: Loop, rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds):
         for mode, settings in modes.items():
             record(**settings)
-            found[mode].append(loop.step_seconds(20))
+            found[mode].append(loop.step_seconds(_BLOCK_STEPS))
     record(enabled=None)
     return found
+
+
+def on_demand(loop: Loop) -> None:
+    """For each line of standard input, the seconds of a step in a block of twenty."""
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(loop.step_seconds(_BLOCK_STEPS), flush=True)
 
 
 def looks() -> dict[str, float]:
@@ -87,9 +94,8 @@ def run_out(objects: int) -> float:
 
 
 def main() -> None:
-    """Print what was measured as one object of JSON."""
+    """Train on demand; or print what was measured as one object of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--fill", type=int, default=0, metavar="MIB", help="hold this much more of the device")
     parser.add_argument("--objects", type=int, help="then run out of memory beside this many Python objects")
     parser.add_argument("--rounds", type=int, help="instead: compare ways to record history, in blocks of twenty steps")
@@ -104,7 +110,8 @@ def main() -> None:
     elif options.objects is not None:
         found = {"oom": run_out(options.objects)}
     else:
-        found = {"step": loop.step_seconds(options.steps)}
+        on_demand(loop)
+        return
     print(json.dumps(found))
 
 
