@@ -32,6 +32,11 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--command", help="The launch line, when the log does not show it.")
 @click.option(
+    "--model",
+    type=click.Path(path_type=Path, exists=True),
+    help="The model's directory or its config.json: its dimensions help to explain a size.",
+)
+@click.option(
     "--rules",
     "rule_directories",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -48,6 +53,7 @@ def analyze(
     output_format: str | None,
     output: Path | None,
     command: str | None,
+    model: Path | None,
     rule_directories: tuple[Path, ...],
     fail_on: str | None,
 ) -> None:
@@ -63,6 +69,8 @@ def analyze(
     from ..report import render
 
     chosen = output_format or _default_format(output)
+    if model is not None:
+        paths = (*paths, str(_configuration(model)))
     _spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with _progress() as progress:
@@ -81,6 +89,14 @@ def analyze(
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):
         sys.exit(EXIT_LEVEL_REACHED)
+
+
+def _configuration(model: Path) -> Path:
+    """The file with the model's dimensions: of a directory its config.json."""
+    found = model / "config.json" if model.is_dir() else model
+    if not found.is_file():
+        raise UsageError(f"{model} holds no config.json; name the model's directory or its configuration with --model")
+    return found
 
 
 def _default_format(output: Path | None) -> str:

@@ -73,7 +73,7 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     sentence = f"{incident.cause}{_at(incident.where)}"
     numbers = []
     if incident.requested_bytes is not None:
-        numbers.append(f"{format_bytes(incident.requested_bytes)} asked for")
+        numbers.append(f"{format_bytes(incident.requested_bytes)} asked for{_as_product(facts)}")
     free = _free_at(incident.where, facts)
     if free is not None:
         numbers.append(f"{format_bytes(free)} free")
@@ -81,6 +81,14 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if total is not None:
         numbers.append(f"{format_bytes(total)} in all")
     return f"{sentence}: {', '.join(numbers)}." if numbers else f"{sentence}."
+
+
+def _as_product(facts: FactSet) -> str:
+    """` (32 heads × 8192 × 8192 × 4 bytes)`; nothing where the size has no product that is known."""
+    factors = facts.value("request.factors")
+    if factors is None:
+        return ""
+    return f" ({factors})" if facts.value("request.factors_exact") else f" (agrees with {factors})"
 
 
 def _capitalised(cause: str) -> str:

@@ -54,6 +54,18 @@ _SPECS = (
     FactSpec("oom.nvml_assert", FLAG, INCIDENT, "torch failed on NVML while reporting an out of memory (MIG, Tegra, some containers)"),
     FactSpec("oom.capped_by", NAME, INCIDENT, "what keeps the allocator below the device's capacity", names=("fraction", "buffer-limit", "watermark", "pool-limit")),
     FactSpec("oom.hidden_total_bytes", B, INCIDENT, "device memory that another line of the input reports beyond what the allocator sees"),
+    FactSpec("request.factors", TEXT, INCIDENT, "the failing request's size as a product: 32 heads × 8192 × 8192 × 4 bytes"),
+    FactSpec("request.meaning", TEXT, INCIDENT, "what a tensor of these factors is"),
+    FactSpec("request.kind", NAME, INCIDENT, "the same in a word", names=("scores", "logits", "square")),
+    FactSpec("request.tokens", T, INCIDENT, "positions that the product contains"),
+    FactSpec("request.factors_exact", FLAG, INCIDENT, "the size is known to the byte; otherwise the product agrees with the rounded figure and a length that is known"),
+    # the model
+    FactSpec("model.heads", C, INCIDENT, "attention heads of a layer"),
+    FactSpec("model.kv_heads", C, INCIDENT, "heads of keys and values of a layer"),
+    FactSpec("model.head_dimension", C, INCIDENT, "elements of a head"),
+    FactSpec("model.hidden", C, INCIDENT, "width of the hidden states"),
+    FactSpec("model.layers", C, INCIDENT, "layers of the model"),
+    FactSpec("model.vocabulary", C, INCIDENT, "words of the vocabulary"),
     # what the program was doing
     FactSpec("activity.phase", NAME, INCIDENT, "what the program was doing when it failed, from stack, log order and engine lines",
              names=("load", "profile", "kv-allocation", "graph-capture", "warm-up", "prefill", "decode", "forward", "backward", "optimizer-step",

@@ -154,6 +154,8 @@ class EventKind(str, Enum):
     """world_size, tensor_parallel, pipeline_parallel, data_parallel, workers (data loader), pipeline_copies (of compute buffers)"""
     INPUT_LENGTH = "input-length"
     """How long one input is: tokens, limit_tokens"""
+    MODEL_DIMENSION = "model-dimension"
+    """One dimension of a model: heads, kv_heads, head_dimension, hidden, layers or vocabulary"""
     VERSION = "version"
     """package, version"""
 

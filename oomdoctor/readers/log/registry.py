@@ -9,6 +9,7 @@ from . import (
     kills,
     llamacpp,
     lookalikes,
+    model_dimensions,
     ollama,
     other_engines,
     other_frameworks,
@@ -41,5 +42,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     ollama.FAMILY,
     tgi.FAMILY,
     *other_engines.FAMILIES,
+    model_dimensions.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""

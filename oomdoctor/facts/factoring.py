@@ -1,0 +1,115 @@
+"""Takes the size of a request apart: which tensor has exactly so many bytes.
+
+A score matrix has batch × heads × positions × positions elements, logits have positions × vocabulary. A product is
+given only where it is the only one; sizes that are powers of two mostly have many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import isqrt
+
+_FEWEST_POSITIONS = 256
+_WIDTHS = {2: "16-bit", 4: "float32"}
+_MOST_BYTES_A_PAIR = 1024
+"""Bytes for a pair of positions in one head: the width of a score times the batch."""
+_MOST_BYTES_A_SQUARE = 4096
+"""The same where the heads are not known and count as well."""
+_SMALLEST_SIDE, _SMALLEST_ODD_PART, _LARGEST_ODD_REST = 1024, 101, 127
+"""Of a square that nothing else speaks for. One size in a thousand has such a square by chance."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """One way to read a size."""
+
+    kind: str
+    """scores or logits; or a square, which may be scores."""
+    product: str
+    """32 heads × 8192 × 8192 × 4 bytes"""
+    meaning: str
+    """float32 scores of one prompt of 8192 tokens"""
+    tokens: int | None
+
+
+def factor(
+    least_bytes: int,
+    most_bytes: int,
+    *,
+    heads: int | None = None,
+    vocabulary: int | None = None,
+    lengths: Collection[int] = (),
+    kinds: Collection[str] = ("scores", "logits"),
+) -> Factors | None:
+    """The only product that lies in [least_bytes, most_bytes] (both ends the same: an exact size), or None.
+
+    With `lengths` (positions that are known to occur) only products of these, where there are any. Without `heads` a
+    square is looked for in exact sizes only.
+    """
+    found: list[Factors] = []
+    if "scores" in kinds and heads is not None:
+        found.extend(_scores(least_bytes, most_bytes, heads, lengths))
+    elif "scores" in kinds and least_bytes == most_bytes:
+        found.extend(_squares(most_bytes))
+    if "logits" in kinds and vocabulary is not None:
+        found.extend(_logits(least_bytes, most_bytes, vocabulary, lengths))
+    of_known_length = [one for one in found if one.tokens in lengths]
+    found = of_known_length or found
+    return found[0] if len(found) == 1 else None
+
+
+def _scores(least: int, most: int, heads: int, lengths: Collection[int]) -> Iterator[Factors]:
+    for pair_bytes in range(2, _MOST_BYTES_A_PAIR + 1, 2):
+        if _odd_part(pair_bytes) > _LARGEST_ODD_REST:
+            continue
+        largest = isqrt(most // (heads * pair_bytes))
+        for positions in {largest, *(length for length in lengths if length < largest)}:
+            if positions < _FEWEST_POSITIONS or positions * positions * heads * pair_bytes < least:
+                continue
+            product = f"{heads} heads × {positions} × {positions} × {pair_bytes} bytes"
+            yield Factors("scores", product, _scores_in_words(positions, pair_bytes), positions)
+
+
+def _scores_in_words(positions: int, pair_bytes: int) -> str:
+    if pair_bytes == 2:
+        return f"16-bit attention scores of one sequence of {positions} tokens"
+    if pair_bytes == 4:
+        return f"float32 attention scores of one sequence of {positions} tokens (or 16-bit ones of two)"
+    two = f"{pair_bytes // 2} sequences of {positions} tokens in 16 bits"
+    return f"attention scores of {two}" + (f", or of {pair_bytes // 4} in float32" if pair_bytes % 4 == 0 else "")
+
+
+def _squares(size: int) -> Iterator[Factors]:
+    """At most one: the smallest side, for its doubles are as good."""
+    sides: dict[int, tuple[int, int]] = {}
+    for rest in range(2, _MOST_BYTES_A_SQUARE + 1, 2):
+        side = isqrt(size // rest)
+        if side < _SMALLEST_SIDE or side * side * rest != size or _odd_part(rest) > _LARGEST_ODD_REST:
+            continue
+        if _odd_part(side) >= _SMALLEST_ODD_PART:
+            sides[_odd_part(side)] = side, rest
+    if len(sides) == 1:
+        ((side, rest),) = sides.values()
+        meaning = "for each pair of positions the same, as attention scores have it (or an image of equal sides)"
+        yield Factors("square", f"{side} × {side} × {rest} bytes", meaning, None)
+
+
+def _odd_part(number: int) -> int:
+    return number // (number & -number)
+
+
+def _logits(least: int, most: int, vocabulary: int, lengths: Collection[int]) -> Iterator[Factors]:
+    """In the narrower width the same bytes are twice the positions: that is told, and not taken for another product."""
+    found: dict[int, Factors] = {}
+    for width, name in sorted(_WIDTHS.items(), reverse=True):
+        largest = most // (vocabulary * width)
+        for positions in {largest, *(length for length in lengths if length < largest)}:
+            if positions > 0 and positions * vocabulary * width >= least:
+                product = f"{positions} positions × {vocabulary} words × {width} bytes"
+                narrower = f" (or 16-bit ones of {2 * positions})" if width == 4 and positions not in lengths else ""
+                found[positions] = Factors(
+                    "logits", product, f"{name} logits of {positions} tokens{narrower}", positions
+                )
+    known = [found[length] for length in lengths if length in found]
+    yield from known or list(found.values())[:1]
