@@ -25,6 +25,7 @@ _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.kv_bytes": ("kv",),
     "owner.activations_bytes": ("activations", "saved-for-backward"),
     "owner.logits_bytes": ("logits",),
+    "owner.batch_bytes": ("batch",),
 }
 _OF_STACKS: Mapping[Category, str] = {
     Category.WEIGHTS: "owner.weights_bytes",
@@ -34,11 +35,12 @@ _OF_STACKS: Mapping[Category, str] = {
     **dict.fromkeys(FORWARD, "owner.activations_bytes"),
     Category.LOGITS: "owner.logits_bytes",
 }
-_HELD_BY_NAME = frozenset({"kv", "activations", "logits", "saved-for-backward", "other"})
+_HELD_BY_NAME = frozenset({"kv", "activations", "logits", "batch", "saved-for-backward", "other"})
 _WORDS = {
     "saved-for-backward": "activations saved for backward by {}",
     "activations": "activations in {}",
     "logits": "logits in {}",
+    "batch": "batch of the data loader in {}",
     "parameters": "parameters of {}",
     "optimizer": "state of {}",
     "kv": "keys and values in {}",

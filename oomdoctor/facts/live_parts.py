@@ -34,6 +34,7 @@ _OF_CENSUS: Mapping[str, str] = {
     "saved-for-backward": SAVED,
     "activations": RUNNING,
     "logits": "logits",
+    "batch": "batches",
     "other": BY_VARIABLES,
 }
 _BY_STACKS = "by the stacks of the snapshot"

@@ -73,7 +73,7 @@ def _put_step(member: str, of_batch: bool, facts: FactSet) -> None:
     held, requested, alike, live = (_size(name, member, facts) for name in _OF_THE_STEP)
     if held is None or requested is None:
         return
-    held += _size("owner.logits_bytes", member, facts) or 0
+    held += sum(_size(name, member, facts) or 0 for name in ("owner.logits_bytes", "owner.batch_bytes"))
     if of_batch and alike is not None and live is not None:
         kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
         held = max(held, min(alike - requested, live - kept))

@@ -14,7 +14,7 @@ from time import monotonic
 
 from . import census_objects, census_roots, census_state
 from .census_autograd import Graph
-from .census_claims import Claims, vocabulary_of
+from .census_claims import Claims, batch_size_of, vocabulary_of
 from .census_owners import Owners
 from .census_referrers import Climb
 from .census_tally import Tally
@@ -101,7 +101,7 @@ def _take(
     owners = Owners(walk)
     tally = Tally(blocks)
     vocabulary = vocabulary_of(objects.modules, reader)
-    claims = Claims(reader, tally, vocabulary)
+    claims = Claims(reader, tally, vocabulary, batch_size_of(objects.loaders))
     census_state.claim(objects, owners, claims)
     census_state.claim_other_gradients(live, owners, claims)
     graph = Graph(torch, reader, objects.unpack_hooks, started + allowed * _SHARE_OF_GRAPHS)

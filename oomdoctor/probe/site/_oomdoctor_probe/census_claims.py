@@ -1,4 +1,4 @@
-"""Claims tensors for their owners: what is known by its name, what autograd saved, logits, and the rest."""
+"""Claims tensors for their owners: what is known by its name, what autograd saved, logits, batches, and the rest."""
 
 from __future__ import annotations
 
@@ -22,28 +22,38 @@ _SMALLEST_VOCABULARY = 8192
 _MOST_DIMENSIONS_OF_LOGITS = 3
 _OF_EMBEDDINGS = ("num_embeddings", "org_vocab_size", "num_embeddings_padded", "num_embeddings_per_partition")
 _MAY_BE_LOGITS = ("other", "activations", "saved-for-backward")
+_MAY_BE_BATCH = ("other", "activations")
 
 
 class Claims:
     """Each piece of memory goes to the first that claims it."""
 
-    def __init__(self, reader: Reader, tally: Tally, vocabulary: set[int]) -> None:
+    def __init__(self, reader: Reader, tally: Tally, vocabulary: set[int], batch_size: int) -> None:
         self.reader = reader
         self._tally = tally
         self._vocabulary = vocabulary
+        self._batch_size = batch_size
 
     def claim(self, tensor: object, category: str, owner: Owner) -> int:
         """Count a tensor as its owner's; the bytes that nobody had claimed before."""
         gained = 0
         for piece, storage in self.reader.pieces(tensor):
             look = self.reader.look(piece)
-            logits = category in _MAY_BE_LOGITS and self._is_logits(look[0])
+            found = category
+            if category in _MAY_BE_LOGITS and self._is_logits(look[0]):
+                found = "logits"
+            elif category in _MAY_BE_BATCH and self._is_of_batch(look[0], owner):
+                found = "batch"
             saved = category == "saved-for-backward"
-            gained += self._tally.claim(storage, "logits" if logits else category, owner, look, saved)
+            gained += self._tally.claim(storage, found, owner, look, saved)
         return gained
 
     def _is_logits(self, shape: tuple[int, ...]) -> bool:
         return 0 < len(shape) <= _MOST_DIMENSIONS_OF_LOGITS and shape[-1] in self._vocabulary
+
+    def _is_of_batch(self, shape: tuple[int, ...], owner: Owner) -> bool:
+        """A loop over a data loader sets it. Of each batch the last may be smaller."""
+        return 0 < (shape[0] if shape else 0) <= self._batch_size and owner.is_loop_variable
 
     def claim_others(self, live: list[Any], owners: Owners, graph: Graph, climb: Climb) -> None:
         """Every other tensor, and what autograd saved behind each: by the names that the walk gave, then by others."""
@@ -101,3 +111,14 @@ def vocabulary_of(modules: list[Any], reader: Reader) -> set[int]:
             others.add(first)
     large = {size for size in rows if size >= _SMALLEST_VOCABULARY}
     return (large & others) or large
+
+
+def batch_size_of(loaders: list[Any]) -> int:
+    """The largest batch that a data loader makes; 0 where there is none, or none that says its size."""
+    largest = 0
+    for loader in loaders:
+        own = attributes(loader)
+        for size in (own.get("batch_size"), attributes(own.get("batch_sampler")).get("batch_size")):
+            if type(size) is int:
+                largest = max(largest, size)
+    return largest

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from .census_tensors import Reader
 
-_NOTHING, _TENSOR, _MODULE, _OPTIMIZER, _CACHE, _TRACEBACK, _SUSPENDED, _FUNCTION = range(8)
+_NOTHING, _TENSOR, _MODULE, _OPTIMIZER, _LOADER, _TRACEBACK, _SUSPENDED, _FUNCTION = range(8)
+_CLASSES = (("nn.Module", _MODULE), ("optim.Optimizer", _OPTIMIZER), ("utils.data.DataLoader", _LOADER))
 _AT_ONCE = 50000
 _SUSPENDED_KINDS = ("generator", "coroutine", "async_generator")
 
@@ -26,6 +27,7 @@ class Objects:
         self.tensors: list[Any] = []
         self.modules: list[Any] = []
         self.optimizers: list[Any] = []
+        self.loaders: list[Any] = []
         self.tracebacks: list[TracebackType] = []
         self.suspended: list[Any] = []
         self.unpack_hooks = False
@@ -41,11 +43,12 @@ def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
         _TENSOR: found.tensors,
         _MODULE: found.modules,
         _OPTIMIZER: found.optimizers,
+        _LOADER: found.loaders,
         _TRACEBACK: found.tracebacks,
         _SUSPENDED: found.suspended,
     }
     bases = [(reader.tensor, _TENSOR)]
-    for path, code in (("nn.Module", _MODULE), ("optim.Optimizer", _OPTIMIZER)):
+    for path, code in _CLASSES:
         base: Any = torch
         for name in path.split("."):
             base = vars(base).get(name) if base is not None else None

@@ -7,7 +7,7 @@ import sys
 from .census_caches import cut, holds_pairs, is_called_cache
 from .census_containers import CACHE, as_dictionary, cached_function, elements
 from .census_roots import BACKWARD
-from .growth_site import line_that_adds
+from .growth_site import is_loop_variable, line_that_adds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     """id() of a collection, and of the element of it that something lies in; 0: that is the element itself."""
 
 _FEWEST_OF_LIBRARY = 4
+_LARGEST_BATCH = 32
+"""Tensors that one batch may have."""
 _MANY = 4
 _DEEPEST = 8
 _NOWHERE = (0, 0)
@@ -77,6 +79,12 @@ class Owner:
             if line is not None:
                 return line, True
         return self.line, False
+
+    @property
+    def is_loop_variable(self) -> bool:
+        """A variable, or a small collection in one, that a loop sets anew each time."""
+        small = self.length is None or self.length <= _LARGEST_BATCH
+        return small and is_loop_variable(self.file, self.name, self.first, self.last)
 
 
 class Owners:

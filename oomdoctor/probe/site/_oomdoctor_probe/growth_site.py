@@ -1,4 +1,4 @@
-"""The line of the user's code that adds to a container, read from its source: `seen.append(batch)`.
+"""What the source of the user's code tells: the line that adds to a container, `seen.append(batch)`; loop variables.
 
 Where memory ran out is often elsewhere; what one has to change is where it is kept. Plain text search without the `re`
 module, for this runs when hardly any memory is left.
@@ -31,6 +31,25 @@ def line_that_adds(file: str | None, name: str, first: int = 1, last: int = _LON
         if _adds(lines[number - 1], name):
             found = number
     return found
+
+
+def is_loop_variable(file: str | None, name: str, first: int, last: int) -> bool:
+    """Whether a `for` in these lines of `file` sets `name`: `for step, (x, y) in enumerate(loader):`."""
+    try:
+        import linecache
+
+        lines = linecache.getlines(file) if file and name.isidentifier() else []
+    except Exception:
+        return False
+    for line in lines[max(1, first) - 1 : min(last, len(lines), _LONGEST_FILE)]:
+        words = line.strip()
+        if words.startswith(("for ", "async for ")):
+            targets = words.partition(" in ")[0].partition("for ")[2]
+            for mark in "(),*":
+                targets = targets.replace(mark, " ")
+            if name in targets.split():
+                return True
+    return False
 
 
 def _adds(line: str, name: str) -> bool:

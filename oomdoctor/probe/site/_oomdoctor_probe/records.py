@@ -33,8 +33,9 @@ census        id, pid, device, rank, complete, stopped, seconds, seconds_walking
               Who holds device memory, under the `id` of the device-oom record it belongs to. `groups` is [{device,
               category, owner, file, line, function, bytes, saved_bytes, count, length, earlier_length,
               earlier_seconds, adds, parts, largest_shape, largest_dtype, sample_addresses}, …], largest first, the
-              smallest summed up; `category` is parameters, buffers, gradients, optimizer, kv, logits,
-              saved-for-backward, activations or other. `bytes` are those of the allocator's blocks (`joined`),
+              smallest summed up; `category` is parameters, buffers, gradients, optimizer, kv, logits, batch
+              (of a data loader), saved-for-backward, activations or other.
+              `bytes` are those of the allocator's blocks (`joined`),
               without a snapshot those of storages; `saved_bytes` of these autograd saved. `length` is that of a
               collection; `earlier_length` what it was when the first census saw it, `earlier_seconds` before, null
               where none did; `adds` as above; `parts` [[path, bytes], …] of a module. `largest_shape` and
