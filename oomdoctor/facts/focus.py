@@ -25,6 +25,19 @@ _DEVICE = {
     EventKind.ENGINE_KV_TOO_SMALL,
 }
 _HOST = {EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT}
+_ENDS_AN_ENGINE = {
+    *_DEVICE,
+    EventKind.ENGINE_STARTUP_SHORT,
+    EventKind.ENGINE_NEIGHBOUR_CHANGED,
+    EventKind.ENGINE_WARMUP_FAILED,
+    EventKind.ENGINE_HOST_SHORT,
+    EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+    EventKind.ENGINE_STATE_POOL_SHORT,
+    EventKind.HOST_ALLOCATION_FAILED,
+    EventKind.PROCESS_KILLED,
+}
+_STARTS_RUNNERS = ("ollama",)
+"""Engines whose server goes on when a runner of theirs fails, and starts the next one."""
 
 
 def focus(evidence: Evidence) -> Evidence:
@@ -32,7 +45,8 @@ def focus(evidence: Evidence) -> Evidence:
 
     Of several runs: the latest that failed (the latest, where none did) with its own logs and snapshots. Of logs
     without a run, where a host's kill and a device's failure stand in different files: the kind that stands last, with
-    the files that hold no failure. Of several snapshots: for each device the one whose word counts.
+    the files that hold no failure. Of a log in which an engine started again after it had failed: the last start that
+    failed. Of several snapshots: for each device the one whose word counts.
     """
     chosen = _parts(evidence)[0]
     return replace(chosen, snapshots=_speaking(chosen))
@@ -46,7 +60,8 @@ def others(evidence: Evidence) -> tuple[Evidence, ...]:
 def _parts(evidence: Evidence) -> list[Evidence]:
     """The piece that the report is about, then the others, in the order of the input."""
     if not evidence.runs:
-        return _by_kind(evidence)
+        first, *rest = _by_kind(evidence)
+        return [*_by_start(first), *rest]
     strangers = tuple(event for event in evidence.events if _is_strangers_kill(evidence, event))
     own = replace(evidence, events=tuple(event for event in evidence.events if event not in strangers))
     pieces = _by_run(own) if len(own.runs) > 1 else [own]
@@ -128,6 +143,33 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
         _kept(evidence, lambda path: path not in kinds or path in keep, ()),
         _kept(evidence, lambda path: path in kinds and path not in keep, ()),
     ]
+
+
+def _by_start(evidence: Evidence) -> list[Evidence]:
+    """The last start of an engine that failed, then the earlier ones; what is printed before the first is its own."""
+    if any(event.word("engine") in _STARTS_RUNNERS for event in evidence.events):
+        return [evidence]
+    starts: dict[str | None, list[list[LogEvent]]] = {}
+    for event in evidence.events:
+        of_file = starts.setdefault(event.source.path, [[]])
+        if event.kind is EventKind.ENGINE_START and any(map(_ends_an_engine, of_file[-1])):
+            of_file.append([])
+        of_file[-1].append(event)
+    earlier: list[tuple[LogEvent, ...]] = []
+    left_out: set[int] = set()
+    for of_file in starts.values():
+        chosen = max((n for n, events in enumerate(of_file) if any(map(_ends_an_engine, events))), default=0)
+        for number, events in enumerate(of_file):
+            if number != chosen:
+                earlier.append(tuple(events))
+                left_out.update(map(id, events))
+    kept = tuple(event for event in evidence.events if id(event) not in left_out)
+    return [replace(evidence, events=kept), *(Evidence(events=events) for events in earlier)]
+
+
+def _ends_an_engine(event: LogEvent) -> bool:
+    recovered = event.fields.get("recovered") is True or event.fields.get("fatal") is False
+    return event.kind in _ENDS_AN_ENGINE and not recovered
 
 
 def _kind_of(event: LogEvent) -> str | None:

@@ -152,3 +152,47 @@ def test_the_kernel_also_kills_other_peoples_processes(changes: dict[str, Any], 
     assert derive_facts(evidence).value("host.kernel_killed") == ("memcg" if is_ours else None)
     told = [incident.cause for incident in find_incidents(evidence)]
     assert any("killed" in cause for cause in told), "it is told, whosever it was"
+
+
+def in_order(*events: LogEvent) -> Evidence:
+    """The events of one log, a line each."""
+    placed = [replace(found, source=Source(path="serve.log", line=n)) for n, found in enumerate(events, 1)]
+    return Evidence(events=tuple(placed))
+
+
+START = event(EventKind.ENGINE_START, engine="vllm")
+NOTHING_LEFT = event(EventKind.ENGINE_KV_NONE, engine="vllm")
+FULL = oom(requested_bytes=gib(3), total_bytes=gib(24), allocated_bytes=gib(9), reserved_unallocated_bytes=gib(13))
+
+
+def test_of_an_engine_that_was_started_again_the_last_failed_start_gives_all_figures() -> None:
+    evidence = in_order(START, FULL, START, NOTHING_LEFT)
+    facts = derive_facts(evidence)
+    assert facts.value("engine.kv_pool_none") is True
+    assert facts.value("oom.failed", "cuda:0") is None
+    assert [incident.cause for incident in find_incidents(evidence)] == [
+        "nothing left for the KV pool",
+        "device out of memory",
+    ]
+
+
+def test_a_start_that_went_well_explains_nothing() -> None:
+    facts = derive_facts(in_order(START, FULL, START))
+    assert facts.value("oom.requested_bytes", "cuda:0") == gib(3)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        START,  # told by several lines
+        event(EventKind.ENGINE_WARMUP_FAILED, engine="vllm", fatal=False),
+        replace(FULL, fields={**FULL.fields, "recovered": True}),
+    ],
+)
+def test_what_did_not_end_the_engine_stays_with_it(first: LogEvent) -> None:
+    assert len(focus(in_order(first, START, NOTHING_LEFT)).events) == 3
+
+
+def test_a_server_that_starts_runners_goes_on() -> None:
+    runner = event(EventKind.ENGINE_START, engine="ollama")
+    assert len(focus(in_order(runner, FULL, runner, NOTHING_LEFT)).events) == 4
