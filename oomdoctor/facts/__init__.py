@@ -7,6 +7,7 @@ from ..model.facts import FactSet
 from . import (
     accrual,
     activity,
+    adapters,
     allocator,
     census,
     devices,
@@ -40,6 +41,7 @@ DERIVERS: tuple[Deriver, ...] = (
     engine.derive,
     model_dimensions.derive,
     explain_request.derive,
+    adapters.derive,
     devices.derive,
     placement.derive,
     ranks.derive,

@@ -16,10 +16,13 @@ from .frames import (
     frames_of,
     gathers_full_state,
     in_data_parallel,
+    is_convolution,
     is_training,
     moves_offloaded,
     operation_of,
     phase_of,
+    places_adapters,
+    restores_saved_device,
     users_frame,
     uses_trainer,
 )
@@ -114,6 +117,10 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.moves_offloaded", True, source)
     if in_data_parallel(frames):
         facts.put("activity.data_parallel", True, source)
+    facts.put("activity.convolution", is_convolution(frames), source)
+    facts.put("activity.restores_saved_device", restores_saved_device(frames), source)
+    if places_adapters(frames):
+        facts.put("activity.adapter_weights", True, source)
     if is_training(frames):
         facts.put("activity.during_training", True, source)
     facts.put("activity.autograd_on", autograd_of(frames), source)

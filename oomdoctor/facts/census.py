@@ -16,7 +16,7 @@ from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
 from .device_records import snapshot_of, speaking_records
-from .unheld import read_unheld
+from .unheld import WORKSPACE, read_unheld
 
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.weights_bytes": ("parameters", "buffers"),
@@ -62,6 +62,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         saved = sum(group.saved_bytes for group in groups)
         facts.put("owner.saved_for_backward_bytes", saved or nothing, source, member)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
+        workspaces = sum(block.bytes for block in rest if block.part == WORKSPACE)
+        facts.put("owner.workspace_bytes", workspaces or None, source, member)
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
         facts.put("owner.optimizer_needed_bytes", _state_needed(groups), source, member)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,9 @@ from .until import is_until_failure
 
 _CONTEXT_ONLY_BYTES = 64 * MIB
 """Graphics helpers and the driver hold less; not worth the name of a process that occupies a card."""
+
+_RESERVING = re.compile(r"\bvllm\b|sglang|text-generation-server|lmdeploy|trtllm|tritonserver", re.IGNORECASE)
+"""Engines that title their processes, or whose program has a name of its own."""
 
 
 def readings_by_device(evidence: Evidence) -> dict[int, list[DeviceReading]]:
@@ -89,6 +93,8 @@ def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:
     if foreign:
         largest = max(foreign, key=lambda p: p.used_bytes or 0)
         facts.put("device.foreign_process", _name(largest), source, member)
+    reserving = next((p for p in computing if p.name and _RESERVING.search(p.name)), None)
+    facts.put("device.reserving_process", None if reserving is None else _name(reserving), source, member)
     listed = [p.used_bytes for p in reading.processes]
     if reading.used_bytes is not None and all(size is not None for size in listed):
         unlisted = reading.used_bytes - sum(size or 0 for size in listed) - (reading.reserved_by_driver_bytes or 0)

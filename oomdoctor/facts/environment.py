@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -20,6 +22,9 @@ _CONTEXT_OPTIONS = {
     "max-seq-len",
 }
 _OFFLOAD_OPTIONS = ("cpu-offload", "offload", "n-cpu-moe", "cpu-moe")
+_DEVICE_OPTIONS = {"device", "device-id", "gpu-id", "cuda-device", "main-gpu"}
+_DEVICE = re.compile(r"(?:cuda:)?([0-9]{1,2})")
+"""`cuda:1` names a device in any option, a bare number only in one that is about a device."""
 _CHOOSES_CONTEXT = {"vllm", "sglang", "tgi", "llama.cpp"}
 """Programs whose launch line is where a context is chosen: one that does not show it leaves it to the default."""
 
@@ -62,13 +67,18 @@ def _put_command(command: str, facts: FactSet) -> None:
         name, _, value = word.partition("=")
         if name in _ALLOCATOR_VARIABLES and value:
             facts.put("torch.allocator_settings", value, source)
-    for option, _ in launch_options(command):
+    devices = set()
+    for option, value in launch_options(command):
         name = option.replace("_", "-")
+        named = _DEVICE.fullmatch(value or "")
+        if named and ("cuda:" in (value or "") or name in _DEVICE_OPTIONS):
+            devices.add(int(named[1]))
         if name in _CONTEXT_OPTIONS:
             facts.put("engine.context_set_by_user", True, source)
         if name.startswith("speculative"):
             facts.put("engine.speculative", True, source)
         if name.startswith(_OFFLOAD_OPTIONS):
             facts.put("command.offload", True, source)
+    facts.put("command.device_index", devices.pop() if len(devices) == 1 else None, source)
     if program in _CHOOSES_CONTEXT:
         facts.put("engine.context_set_by_user", False, source)

@@ -265,6 +265,17 @@ _EVALUATIONS = {"evaluate", "evaluation_loop", "prediction_step", "validation_st
 
 _BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cpu_offload_with_hook|model_cpu_offload")
 
+_CONVOLVES = re.compile(
+    r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\|.*\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
+)
+_RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
+_LOADS = re.compile(r"torch\.load\(")
+_ADAPTERS = re.compile(
+    r"\|(?:create_lora_weights|_?load_adapter|add_(?:lora|adapter)(?:_adapter)?|activate_adapter|set_lora"
+    r"|init_lora_manager|_?create_lora_manager|load_lora_(?:adapter|weights)|init_memory_pool|init_buffers"
+    r"|from_(?:local_checkpoint|lora_tensors)|set_active_loras|maybe_setup_dummy_loras)\|"
+)
+
 _GATHERS = re.compile(
     r"_full_(?:pre|post)_state_dict_hook|_unshard_(?:params|pre)|_common_unshard|full_state_dict"
     r"|gather_16bit|consolidated_16bit|summon_full_params",
@@ -321,6 +332,30 @@ def gathers_full_state(frames: Iterable[StackFrame]) -> bool:
 def moves_offloaded(frames: Iterable[StackFrame]) -> bool:
     """Whether an offloaded component is being brought to the device, whole."""
     return any(_BRINGS_BACK.search(_text(frame)) for frame in frames)
+
+
+def is_convolution(frames: Iterable[StackFrame]) -> bool:
+    """Whether the innermost frame calls a convolution."""
+    known = list(frames)
+    return bool(known) and _CONVOLVES.search(_text(known[-1]).replace("\\", "/")) is not None
+
+
+def restores_saved_device(frames: Iterable[StackFrame]) -> bool | None:
+    """Whether torch.load was putting tensors back where they were saved from.
+
+    None where tensors were being put on a device and the line that calls torch.load is not to be seen.
+    """
+    texts = [_text(frame).replace("\\", "/") for frame in frames]
+    if not any(map(_RESTORES.search, texts)):
+        return False
+    calls = [text for text in texts if _LOADS.search(text)]
+    return not any("map_location" in text for text in calls) if calls else None
+
+
+def places_adapters(frames: Iterable[StackFrame]) -> bool:
+    """Whether an engine's own code was placing adapters. Those of PEFT are part of a model that is trained."""
+    own = [frame for frame in frames if "lora" in frame.file and "/peft/" not in frame.file]
+    return any(_ADAPTERS.search(_text(frame)) for frame in own)
 
 
 def in_data_parallel(frames: Iterable[StackFrame]) -> bool:

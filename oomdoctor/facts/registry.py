@@ -85,6 +85,9 @@ _SPECS = (
     FactSpec("activity.during_training", FLAG, INCIDENT, "the frames show a training step (loss, backward, optimizer, trainer)"),
     FactSpec("activity.uses_trainer", FLAG, INCIDENT, "the stack goes through transformers' Trainer (or one built on it)"),
     FactSpec("activity.caller", TEXT, INCIDENT, "whose code called torch: 'own', or the installed package's name"),
+    FactSpec("activity.convolution", FLAG, INCIDENT, "the failing call is a convolution: it asked for the result, or for the workspace of its algorithm"),
+    FactSpec("activity.restores_saved_device", FLAG, INCIDENT, "torch.load was putting tensors back on the device that the file names, and the call maps them nowhere else"),
+    FactSpec("activity.adapter_weights", FLAG, INCIDENT, "a serving engine was making room for an adapter (LoRA), or loading one"),
     FactSpec("activity.frame", TEXT, INCIDENT, "the user's innermost frame: file:line in function"),
     FactSpec("activity.exception", TEXT, INCIDENT, "type of the exception that ended the program"),
     # the allocator by its snapshot or statistics
@@ -138,6 +141,7 @@ _SPECS = (
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
     FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations, logits and the batch itself"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
+    FactSpec("owner.workspace_bytes", B, DEVICE, "bytes of library workspaces that torch's allocator made, told by their size"),
     FactSpec("owner.unrecorded_bytes", B, DEVICE, "bytes of live blocks whose stack was not recorded"),
     FactSpec("owner.holder", TEXT, DEVICE, "the variable, attribute or collection that holds most (parameters, gradients and optimizer state aside), and its line"),
     FactSpec("owner.holder_bytes", B, DEVICE, "bytes it holds, those that autograd keeps for it included"),
@@ -154,6 +158,7 @@ _SPECS = (
     FactSpec("device.foreign_process", TEXT, DEVICE, "the largest foreign process: name and pid"),
     FactSpec("device.processes", C, DEVICE, "compute processes on the device"),
     FactSpec("device.own_processes", C, DEVICE, "processes of the command on the device"),
+    FactSpec("device.reserving_process", TEXT, DEVICE, "process that by its name is a serving engine, which reserves its share at start"),
     FactSpec("device.unlisted_bytes", B, DEVICE, "used bytes that no listed process holds"),
     FactSpec("device.mig", FLAG, DEVICE, "the device is a MIG slice"),
     FactSpec("device.grew_between_readings", FLAG, DEVICE, "used bytes rose between the readings of the input"),
@@ -217,6 +222,9 @@ _SPECS = (
     FactSpec("engine.warmup_tokens", T, INCIDENT, "tokens of the warm-up step"),
     FactSpec("engine.graphs_captured", FLAG, INCIDENT, "CUDA graphs were being captured or exist"),
     FactSpec("engine.speculative", FLAG, INCIDENT, "speculative decoding is on"),
+    FactSpec("engine.lora", FLAG, INCIDENT, "the engine serves adapters (LoRA)"),
+    FactSpec("engine.lora_slots", C, INCIDENT, "adapters that one batch may mix, each with a place on the device"),
+    FactSpec("engine.lora_rank", C, INCIDENT, "largest rank that the places of adapters are made for"),
     FactSpec("engine.host_short", FLAG, INCIDENT, "the engine refused to start for want of host memory"),
     FactSpec("engine.host_needed_bytes", B, INCIDENT, "host memory the engine asked for"),
     FactSpec("engine.host_available_bytes", B, INCIDENT, "host memory the engine found"),
@@ -313,6 +321,7 @@ _SPECS = (
     FactSpec("command.line", TEXT, INCIDENT, "the launch line"),
     FactSpec("command.program", NAME, INCIDENT, "what the launch line starts",
              names=("python", "torchrun", "vllm", "sglang", "llama.cpp", "tgi", "ollama", "deepspeed", "accelerate", "other")),
+    FactSpec("command.device_index", C, INCIDENT, "index of the one device that the launch line names"),
     FactSpec("command.offload", FLAG, INCIDENT, "the command or log asks for offload to host memory"),
 )  # fmt: skip
 
