@@ -13,6 +13,7 @@ from ..facts.budget import budgets
 from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
+from ..facts.misuses import find_misuses
 from ..facts.series import all_series
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
@@ -20,7 +21,6 @@ from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import read_inputs
-from ..readers.log.launch import pasted_dashes
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
 
@@ -67,17 +67,10 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         series=all_series(evidence),
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts),
-        notes=(*_notes_on_command(evidence.command), *(f"A rule was left out: {each}" for each in playbook.problems)),
+        misuses=find_misuses(told, facts),
+        notes=tuple(f"A rule was left out: {each}" for each in playbook.problems),
         made_seconds=now_seconds,
     )
-
-
-def _notes_on_command(command: str | None) -> tuple[str, ...]:
-    """What was read as an option although no shell would."""
-    pasted = pasted_dashes(command or "")
-    if not pasted:
-        return ()
-    return (f"Pasted dashes were read as --, which a shell would not do: {' '.join(pasted)}",)
 
 
 def _environment(evidence: Evidence, facts: FactSet) -> Environment:

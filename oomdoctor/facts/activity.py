@@ -117,7 +117,8 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.moves_offloaded", True, source)
     if in_data_parallel(frames):
         facts.put("activity.data_parallel", True, source)
-    facts.put("activity.convolution", is_convolution(frames), source)
+    if is_convolution(frames):
+        facts.put("activity.convolution", True, source)
     facts.put("activity.restores_saved_device", restores_saved_device(frames), source)
     if places_adapters(frames):
         facts.put("activity.adapter_weights", True, source)

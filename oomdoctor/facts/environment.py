@@ -11,7 +11,7 @@ from ..model.source import Source
 from ..readers.log.launch import launch_options, launch_program
 from .deriver import computed
 
-_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _CONTEXT_OPTIONS = {
     "max-model-len",
     "context-length",
@@ -36,7 +36,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("torch.version", run.versions.get("torch"), source)
         for process in run.processes:
             facts.put("torch.version", process.torch_version, Source(path=run.path, record=f"process {process.pid}"))
-        for name in _ALLOCATOR_VARIABLES:
+        for name in ALLOCATOR_VARIABLES:
             facts.put("torch.allocator_settings", run.variables.get(name), Source(path=run.path, record="variables"))
     for event in reversed(evidence.of_kind(EventKind.VERSION)):
         if event.word("package") == "torch":
@@ -65,13 +65,13 @@ def _put_command(command: str, facts: FactSet) -> None:
     facts.put("command.program", program, source)
     for word in command.split():
         name, _, value = word.partition("=")
-        if name in _ALLOCATOR_VARIABLES and value:
+        if name in ALLOCATOR_VARIABLES and value:
             facts.put("torch.allocator_settings", value, source)
     devices = set()
-    for option, value in launch_options(command):
+    for option, given in launch_options(command):
         name = option.replace("_", "-")
-        named = _DEVICE.fullmatch(value or "")
-        if named and ("cuda:" in (value or "") or name in _DEVICE_OPTIONS):
+        named = _DEVICE.fullmatch(given or "")
+        if named and ("cuda:" in named[0] or name in _DEVICE_OPTIONS):
             devices.add(int(named[1]))
         if name in _CONTEXT_OPTIONS:
             facts.put("engine.context_set_by_user", True, source)

@@ -343,11 +343,11 @@ def is_convolution(frames: Iterable[StackFrame]) -> bool:
 def restores_saved_device(frames: Iterable[StackFrame]) -> bool | None:
     """Whether torch.load was putting tensors back where they were saved from.
 
-    None where tensors were being put on a device and the line that calls torch.load is not to be seen.
+    None where no tensors were being put on a device, or the line that calls torch.load is not to be seen.
     """
     texts = [_text(frame).replace("\\", "/") for frame in frames]
     if not any(map(_RESTORES.search, texts)):
-        return False
+        return None
     calls = [text for text in texts if _LOADS.search(text)]
     return not any("map_location" in text for text in calls) if calls else None
 

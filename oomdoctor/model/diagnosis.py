@@ -159,6 +159,22 @@ class Missing:
 
 
 @dataclass(frozen=True)
+class Misuse:
+    """Something written in a launch line, the environment or code that does not do what it says."""
+
+    what: str
+    """As written: `--kv-cache-dtype int8`."""
+    outcome: str
+    """'refused' (the program ends with it), 'ignored' (nothing reads it) or 'unsafe' (it does something else)."""
+    why: str
+    instead: str
+    """How to say it right, in words; empty where that is not known."""
+    lines: tuple[str, ...]
+    """What to copy instead."""
+    where: str
+
+
+@dataclass(frozen=True)
 class InputRecord:
     """What became of one input."""
 
@@ -253,6 +269,7 @@ class Diagnosis:
     series: tuple[Series, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     holdings: tuple[Holding, ...] = ()
+    misuses: tuple[Misuse, ...] = ()
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

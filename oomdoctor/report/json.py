@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from .. import __version__
-from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Holding, Remedy, Setting
+from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
 
 SCHEMA = "oomdoctor.report/1"
 
@@ -41,6 +41,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "missing": [
             {"what": each.what, "why": each.why, "how_to_get_it": each.how_to_get_it} for each in diagnosis.missing
         ],
+        "misuses": [_misuse(each) for each in diagnosis.misuses],
         "facts": {
             key: {
                 "value": fact.value,
@@ -100,6 +101,17 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
 
 def _setting(setting: Setting) -> dict[str, Any]:
     return {"knob": setting.knob, "value": setting.value, "lines": list(setting.lines), "note": setting.note}
+
+
+def _misuse(misuse: Misuse) -> dict[str, Any]:
+    return {
+        "what": misuse.what,
+        "outcome": misuse.outcome,
+        "why": misuse.why,
+        "instead": misuse.instead,
+        "lines": list(misuse.lines),
+        "where": misuse.where,
+    }
 
 
 def _budget(budget: Budget) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..model.diagnosis import Diagnosis
+from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
 from .text import shorten
-from .view import MissingView, ReportView, view_report
+from .view import MISUSED, MissingView, ReportView, view_report
 
 _MOST = 4
 _CELL = 60
@@ -36,6 +36,11 @@ def render(diagnosis: Diagnosis) -> str:
         blocks.append(f"… and {len(view.other_budgets) - _MOST} more in the report.")
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
+    if view.misuses:
+        rows = [_misuse(each) for each in view.misuses[:_MOST]]
+        if len(view.misuses) > _MOST:
+            rows.append(f"- and {len(view.misuses) - _MOST} more")
+        blocks.append("\n".join([f"**{MISUSED}**", "", *rows]))
     if view.missing:
         rows = [_gap(each) for each in view.missing[:_MOST]]
         if len(view.missing) > _MOST:
@@ -43,6 +48,11 @@ def render(diagnosis: Diagnosis) -> str:
         blocks.append("\n".join(["**Not seen**", "", *rows]))
     blocks.append(f"Fingerprint: {_code(view.fingerprint)} · oomdoctor {view.version}")
     return "\n\n".join(blocks) + "\n"
+
+
+def _misuse(misuse: Misuse) -> str:
+    instead = " ".join(filter(None, (_text(misuse.instead), " or ".join(map(_code, misuse.lines)))))
+    return f"- {_code(misuse.what)} ({misuse.outcome}): {_text(misuse.why)}. {instead}".rstrip()
 
 
 def _gap(missing: MissingView) -> str:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
-from .view import ReportView, view_report
+from .view import MISUSED, ReportView, view_report
 
 _BAR = 40
 _MOST = 4
@@ -41,6 +41,7 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
         _say(console, f"… and {hidden} more in the report", style="dim")
     _cause(view, console)
     _change(view, console)
+    _misuses(view, console)
     _missing(view, console)
     _heading(console, "Fingerprint", view.fingerprint)
 
@@ -103,6 +104,18 @@ def _change(view: ReportView, console: Console) -> None:
         _say(console, change.check_first, style="dim")
     if change.note:
         _say(console, change.note, style="dim")
+
+
+def _misuses(view: ReportView, console: Console) -> None:
+    if not view.misuses:
+        return
+    _heading(console, MISUSED, "")
+    for each in view.misuses[:_MOST]:
+        _say(console, f"- {each.what}: {each.outcome}. {each.why}.{f' {each.instead}' if each.instead else ''}")
+        for line in each.lines:
+            console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
+    if len(view.misuses) > _MOST:
+        _say(console, f"- and {len(view.misuses) - _MOST} more in the report")
 
 
 def _missing(view: ReportView, console: Console) -> None:

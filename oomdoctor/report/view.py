@@ -17,6 +17,7 @@ from ..model.diagnosis import (
     EvidenceItem,
     Finding,
     InputRecord,
+    Misuse,
     NotRemedy,
     Remedy,
     ToConfirm,
@@ -40,6 +41,15 @@ TAGS = {
 NO_CAUSE = {
     Verdict.NO_FAILURE: "None: the input shows no failure for want of memory.",
     Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
+}
+
+MISUSED = "What here does not do what it says"
+"""The heading over the misuses."""
+
+OUTCOMES = {
+    "refused": "the program ends with it",
+    "ignored": "nothing reads it",
+    "unsafe": "it does something else",
 }
 
 _HEADLINE, _LINE, _SOURCE, _HOLDER, _PROSE = 320, 400, 240, 46, 4000
@@ -174,6 +184,8 @@ class ReportView:
     holders: tuple[Figure, ...]
     """The largest of who held it, for the first screen."""
     change: RemedyView | None
+    misuses: tuple[Misuse, ...]
+    """What in the command, the environment or the code does not do what it says."""
     missing: tuple[MissingView, ...]
     findings: tuple[FindingView, ...]
     charts: tuple[Chart, ...]
@@ -212,6 +224,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         no_cause="" if findings else NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED]),
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
+        misuses=tuple(_misuse(each) for each in diagnosis.misuses),
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         charts=view_charts(diagnosis.series),
@@ -257,6 +270,18 @@ def format_time(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
         return f"{seconds!r} s"
+
+
+def _misuse(misuse: Misuse) -> Misuse:
+    colon = ":" if misuse.lines and misuse.instead and misuse.instead[-1:] != "?" else ""
+    return Misuse(
+        what=one_line(misuse.what, _LINE),
+        outcome=OUTCOMES.get(misuse.outcome, misuse.outcome),
+        why=one_line(misuse.why, _LINE),
+        instead=one_line(misuse.instead + colon, _LINE),
+        lines=tuple(one_line(line) for line in misuse.lines),
+        where=one_line(misuse.where, _SOURCE),
+    )
 
 
 def _not_read(diagnosis: Diagnosis) -> Iterator[MissingView]:

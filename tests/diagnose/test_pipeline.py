@@ -14,9 +14,18 @@ from oomdoctor.playbook.load import load_playbook
 def test_dashes_that_a_shell_would_not_read_are_told(tmp_path: Path) -> None:
     log = tmp_path / "fine.log"
     log.write_text("step 1 loss 2.0\n")
-    (note,) = diagnose([log], command="vllm serve M \u2013max-num-seqs 8").notes
-    assert "\u2013max-num-seqs" in note
-    assert diagnose([log], command="vllm serve M --max-num-seqs 8").notes == ()
+    (misuse,) = diagnose([log], command="vllm serve M \u2013max-num-seqs 8").misuses
+    assert misuse.what == "\u2013max-num-seqs"
+    assert diagnose([log], command="vllm serve M --max-num-seqs 8").misuses == ()
+
+
+def test_what_a_log_shows_of_a_launch_line_is_judged_by_the_version_that_it_shows(tmp_path: Path) -> None:
+    log = tmp_path / "serve.log"
+    log.write_text("$ vllm serve M --swap-space 4\nINFO vLLM API server version 0.18.0\n")
+    (misuse,) = diagnose([log]).misuses
+    assert (misuse.what, misuse.where) == ("--swap-space 4", f"{log}:1")
+    log.write_text("$ vllm serve M --swap-space 4\nINFO vLLM API server version 0.17.1\n")
+    assert diagnose([log]).misuses == ()
 
 
 def test_a_broken_rule_is_told_and_the_rest_works(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from oomdoctor.model.diagnosis import (
     Incident,
     InputRecord,
     Missing,
+    Misuse,
     NotRemedy,
     Remedy,
     Series,
@@ -277,6 +278,10 @@ def fragmentation() -> Diagnosis:
             ("torch.version", "2.9.1", Source("train.log", 3), None),
             ("activity.phase", "forward", Source("train.log", 4175), None),
         ]),
+        misuses=(
+            Misuse("generate(max_new_tokens=512, max_length=8192)", "ignored", "max_new_tokens takes precedence", "Instead",
+                   ("tokenizer(…, truncation=True, max_length=<N>)",), "serve.py:88"),
+        ),
         inputs=(
             InputRecord("train.log", "log", "read"),
             InputRecord("oom.pickle", "pytorch-snapshot", "read"),
@@ -374,8 +379,15 @@ def kv_too_small() -> Diagnosis:
             ("engine.utilization", 0.9, Source("vllm.log", 2), None),
         ]),
         inputs=(InputRecord("vllm.log", "log", "read"),),
-        environment=Environment(command="vllm serve example/model-32b --gpu-memory-utilization 0.90",
+        environment=Environment(command="vllm serve example/model-32b --gpu-memory-utilization 0.90 --cache-ttl 300",
                                 versions={"vllm": "0.11.0"}),
+        misuses=(
+            Misuse("--cache-ttl 300", "refused", "vLLM has no such option, and keys and values do not expire by time", "",
+                   (), "command line"),
+            Misuse("PYTORCH_ALLOC_CONF=expandable_segments:True", "ignored",
+                   "The CUDA allocator of these versions reads PYTORCH_CUDA_ALLOC_CONF only", "Instead",
+                   ("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",), "vllm.log:3"),
+        ),
         excerpts=(
             Excerpt("vllm.log", 86, (
                 "INFO 11-29 06:50:00 [gpu_worker.py:298] Available KV cache memory: 11.21 GiB",
@@ -469,7 +481,7 @@ def hostile() -> Diagnosis:
     return replace(attacked, facts=facts, summary=ATTACK + ". " + LONG)
 
 
-_KEPT = {"speaks", "status"}
+_KEPT = {"speaks", "status", "outcome"}
 """Strings of a closed set, which no input can reach."""
 
 

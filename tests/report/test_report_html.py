@@ -121,8 +121,8 @@ def test_the_order_of_the_sections() -> None:
         if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-"))
     ]
     assert headings == [
-        "cause", "who", "change", "budgets", "evidence", "timeline", "holdings", "incidents", "environment", "excerpts",
-        "facts", "collect", "inputs",
+        "cause", "who", "change", "misuses", "budgets", "evidence", "timeline", "holdings", "incidents", "environment",
+        "excerpts", "facts", "collect", "inputs",
     ]  # fmt: skip
 
 

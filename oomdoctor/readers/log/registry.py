@@ -20,6 +20,7 @@ from . import (
     torch_allocator,
     torch_statistics,
     tracebacks,
+    usage,
     vllm,
 )
 from .family import Family
@@ -36,6 +37,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     kills.FAMILY,
     lookalikes.FAMILY,
     tracebacks.FAMILY,
+    usage.FAMILY,
     vllm.FAMILY,
     sglang.FAMILY,
     llamacpp.FAMILY,

@@ -1,0 +1,289 @@
+"""What the launch line, the environment and the code shown do not do although they say so."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..knobs.load import Knob, Knobs, load_knobs
+from ..knobs.misuses import KnownMisuse, Misuses, load_misuses
+from ..knobs.versions import within
+from ..model.diagnosis import Misuse
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..readers.log.launch import launch_options, launch_program, pasted_dashes
+from .environment import ALLOCATOR_VARIABLES
+from .frames import frames_of
+
+_MOST = 20
+_MOST_VALUES = 8
+_SHORTEST_NAME, _MOST_EDITS = 12, 2
+"""Only a long name may be called a slip of another: short ones (`tp-size`, `dp-size`) are often both real."""
+_OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?: (\{value\}|[a-z]+))?")
+_ENGINES = {"vllm", "sglang", "tgi", "llama.cpp"}
+
+
+def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
+    """Everything found, each once, in the order: options, variables, code, what programs say themselves."""
+    finder = _Finder(_versions(evidence, facts), load_knobs(), load_misuses())
+    found: dict[str, Misuse] = {}
+    for misuse in _all(finder, evidence):
+        found.setdefault(re.sub(r"[\s'\"]+", " ", misuse.what), misuse)
+    return tuple(found.values())[:_MOST]
+
+
+def _all(finder: _Finder, evidence: Evidence) -> Iterator[Misuse]:
+    commands = [(evidence.command, "command line")] if evidence.command else []
+    commands += [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
+    for command, where in commands:
+        yield from finder.of_command(command, where)
+    for run in evidence.runs:
+        for name in ALLOCATOR_VARIABLES:
+            if value := run.variables.get(name):
+                yield from finder.of_variable(name, value, f"{run.path} (variables)")
+    for event in evidence.of_kind(EventKind.ENVIRONMENT):
+        yield from finder.of_variable(event.word("name") or "", event.word("value") or "", str(event.source))
+    for event in evidence.of_kind(EventKind.CODE):
+        yield from finder.of_code(event.word("code") or "", str(event.source))
+    for event in evidence.of_kind(EventKind.EXCEPTION):
+        for frame in frames_of(event):
+            yield from finder.of_code(frame.code, f"{frame.file}:{frame.line}")
+    for event in evidence.of_kind(EventKind.OPTION_OVERRULED):
+        yield from finder.overruled(event.word("option") or "", event.word("by") or "", str(event.source))
+    for event in evidence.of_kind(EventKind.OPTION_REFUSED):
+        names = (event.word("option") or "", event.word("value"), event.word("program") or "the program")
+        yield finder.refused(*names, str(event.source))
+
+
+def _versions(evidence: Evidence, facts: FactSet) -> dict[str, str]:
+    """By framework: what the lines of the log say, the engine's own, torch's."""
+    found = {}
+    for event in evidence.of_kind(EventKind.VERSION):
+        found[event.word("package") or ""] = event.word("version") or ""
+    for run in evidence.runs:
+        found.update(run.versions)
+    for name, fact in ((facts.value("engine.name"), "engine.version"), ("torch", "torch.version")):
+        version = facts.value(fact)
+        if version is not None:
+            found[str(name)] = str(version)
+    return found
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option of a launch line that a knob writes."""
+
+    knob: Knob
+    takes_value: bool
+    since: str | None
+    until: str | None
+
+
+class _Finder:
+    def __init__(self, versions: dict[str, str], knobs: Knobs, misuses: Misuses) -> None:
+        self.versions, self.knobs, self.misuses = versions, knobs, misuses
+
+    def of_command(self, command: str, where: str) -> Iterator[Misuse]:
+        for word in pasted_dashes(command):
+            name = re.sub(r"^\W+", "", word)
+            why = (
+                "The dashes are not ASCII: a shell hands them on as plain words, so the program does not see an option "
+                "there. Everything here reads them as --"
+            )
+            yield Misuse(word, "refused", why, "Write it with two ASCII hyphens", (f"--{name}",), where)
+        for word in command.split():
+            name, found, value = word.partition("=")
+            if found and name in ALLOCATOR_VARIABLES:
+                yield from self.of_variable(name, value.strip("'\""), where)
+        program = launch_program(command)
+        if program not in _ENGINES:
+            return
+        for option, given in launch_options(command):
+            misuse = self._option(program, option.replace("_", "-"), given, where)
+            if misuse is not None:
+                yield misuse
+
+    def _option(self, program: str, name: str, value: str | None, where: str) -> Misuse | None:
+        """An option as this framework's versions know it: not at all, no longer, or not with this value."""
+        what = f"--{name}" if value is None else f"--{name} {value}"
+        version = self.versions.get(program)
+        for known in self.misuses.known:
+            if known.framework == program and known.option == name and known.may_be(version):
+                return self._known(known, what, where) if not known.values or value in known.values else None
+        options = self._options(program).get(name)
+        if options is None:
+            return self._stranger(program, name, what, where)
+        here = [one for one in options if version is None or within(version, one.since, one.until)]
+        knob = (here or options)[0].knob
+        if not here:
+            setting = self.knobs.spell(knob.id, value or "<N>", version)
+            spans = " or ".join(sorted({one.versions for one in knob.spellings if f"--{name}" in one.form}))
+            why = f"{program} {version} has no such option; it exists {spans}"
+            return Misuse(what, "refused", why, "There it is called" if setting.lines else "", setting.lines, where)
+        if value is None or not here[0].takes_value or not (refusal := knob.refusal(value, version)):
+            return None
+        if knob.takes not in ("choice", "text"):
+            return None  # `32k` and `auto` are numbers to some versions
+        allowed = [item.values for item in knob.choices if version is None or within(version, item.since, item.until)]
+        names = list(dict.fromkeys(value for values in allowed for value in values))
+        some = ", ".join(names[:_MOST_VALUES]) + (" and others" if len(names) > _MOST_VALUES else "")
+        of = f"{program} {version}" if version is not None else f"some version of {program}"
+        return Misuse(what, "refused", _plain(refusal, program, version), f"{of} takes {some}", (), where)
+
+    def _stranger(self, program: str, name: str, what: str, where: str) -> Misuse | None:
+        """An option that is another framework's, or nearly one of this one's. Nothing is said of any other."""
+        own = self._options(program)
+        if any(known.startswith(name) for known in own):
+            return None  # argparse takes a beginning that is unique
+        for other in _ENGINES - {program}:
+            for option in self._options(other).get(name, ()):
+                counterpart = self.misuses.counterpart(option.knob.id, program, self.knobs)
+                if counterpart is not None:
+                    lines = self.knobs.spell(counterpart, "<N>", self.versions.get(program)).lines
+                    why = f"It is an option of {other}; none of {program} has this name, as far as is known here"
+                    return Misuse(what, "refused", why, "For the same purpose", lines, where)
+        near = _nearest(name, own)
+        if near is None:
+            return None
+        why = f"No option of {program} by this name is known here"
+        return Misuse(what, "refused", why, f"Did you mean --{near}?", (), where)
+
+    def _options(self, framework: str) -> dict[str, list[_Option]]:
+        found: dict[str, list[_Option]] = {}
+        for knob in self.knobs.values():
+            for spelling in knob.spellings if knob.framework == framework else ():
+                for name, value in _OPTION.findall(spelling.form) if spelling.form.startswith("--") else ():
+                    option = _Option(knob, value == "{value}", spelling.since, spelling.until)
+                    found.setdefault(name, []).append(option)
+        return found
+
+    def of_variable(self, name: str, value: str, where: str) -> Iterator[Misuse]:
+        """The allocator's settings: the variable itself, then each option of it."""
+        version = self.versions.get("torch")
+        for known in self.misuses.known:
+            if known.variable == name and known.may_be(version):
+                yield self._known(known, f"{name}={value}", where, (f"export PYTORCH_CUDA_ALLOC_CONF={value}",))
+        parts = [part.strip() for part in re.split(r",(?![^\[]*\])", value) if part.strip()]
+        chosen = {key.strip(): given.strip() for key, _, given in (part.partition(":") for part in parts)}
+        for part in parts:
+            key, colon, given = (text.strip() for text in part.partition(":"))
+            yield from self._allocator_option(f"{name}={part}", key, colon, given, where)
+        for conflict in self.misuses.allocator_conflicts:
+            for key in conflict.options if chosen.get(conflict.beside) == conflict.value else ():
+                if key in chosen:
+                    what = f"{key}:{chosen[key]} beside {conflict.beside}:{conflict.value}"
+                    yield Misuse(what, "ignored", conflict.why, "Leave one of the two out", (), where)
+
+    def _allocator_option(self, what: str, key: str, colon: str, chosen: str, where: str) -> Iterator[Misuse]:
+        version = self.versions.get("torch")
+        known = {one.name: one for one in self.misuses.allocator_options}
+        ends = "torch raises 'Unrecognized CachingAllocator option' at the first use of the device"
+        if not colon and "=" in key and key.split("=")[0] in known:
+            key, _, chosen = key.partition("=")
+            why = "A colon stands between an option and its value; with = the setting cannot be read"
+            yield Misuse(what, "refused", why, "Write it with a colon", _allocator_lines(key, chosen), where)
+        elif key not in known:
+            near = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
+            why = f"No torch that is known here has this option: {ends}"
+            lines = _allocator_lines(near[0], chosen) if near else ()
+            yield Misuse(what, "refused", why, f"Did you mean {near[0]}?" if near else "", lines, where)
+        elif version is not None and not within(version, known[key].since, None):
+            why = f"torch {version} does not know it yet (from {known[key].since}): {ends}"
+            yield Misuse(what, "refused", why, "", (), where)
+        else:
+            knob = self.knobs.get(f"torch.{'allocator_backend' if key == 'backend' else key}")
+            if knob is not None and knob.takes == "choice" and (refusal := knob.refusal(chosen, version)):
+                instead = f"It is one of {', '.join(knob.choices[-1].values)}, in this spelling"
+                yield Misuse(what, "refused", _plain(refusal, "torch", version), instead, (), where)
+
+    def of_code(self, code: str, where: str) -> Iterator[Misuse]:
+        for known in self.misuses.known:
+            if not known.may_be(self.versions.get(known.framework)):
+                continue
+            if known.assigns:
+                found = re.search(rf"[\w.\[\]]{{0,80}}\.{re.escape(known.assigns)} ?=(?!=) ?[^#;]{{0,80}}", code)
+                if found is not None:
+                    yield self._known(known, found[0].strip(), where)
+            elif known.call:
+                arguments = _arguments(code, known.call)
+                written = [_keyword(arguments, word) for word in known.keywords] if arguments is not None else [None]
+                given = [one for one in written if one is not None]
+                if len(given) == len(written) and _has_value(given, known.values):
+                    yield self._known(known, f"{known.call}({', '.join(given)})", where)
+
+    def overruled(self, option: str, by: str, where: str) -> Iterator[Misuse]:
+        for known in self.misuses.known:
+            if set(known.keywords) == {option, by}:
+                yield self._known(known, f"{option} beside {by}", where)
+
+    def refused(self, option: str, value: str | None, program: str, where: str) -> Misuse:
+        """What a program says itself; what would be right is told where the tables know it."""
+        name, what = option.lstrip("-").replace("_", "-"), option if value is None else f"{option} {value}"
+        if program == "PYTORCH_CUDA_ALLOC_CONF":
+            told = list(self._allocator_option(f"{program}={option}", option, ":", "", where))
+            if told:
+                return told[0]
+        for framework in sorted(_ENGINES):
+            if framework.replace(".", "") in program or (framework == "vllm" and "api_server" in program):
+                judged = self._option(framework, name, value, where)
+                if judged is not None:
+                    return judged
+        return Misuse(what, "refused", f"{program} says that it does not take this", "", (), where)
+
+    def _known(self, known: KnownMisuse, what: str, where: str, lines: tuple[str, ...] = ()) -> Misuse:
+        version = self.versions.get(known.framework)
+        span = f"{known.framework} {known.versions}: " if known.versions and version is None else ""
+        if known.knob:
+            lines = self.knobs.spell(known.knob, known.value, version).lines
+        return Misuse(what, known.outcome, f"{span}{known.why}", "Instead" if lines else "", lines, where)
+
+
+def _plain(refusal: str, framework: str, version: str | None) -> str:
+    """Why a value is refused, without the list of those that are not."""
+    value, listed, _ = refusal.partition(" is not one of ")
+    if listed:
+        return f"{framework} {version} does not take {value}" if version else f"No {framework} takes {value}"
+    return refusal[:1].upper() + refusal[1:]
+
+
+def _allocator_lines(key: str, value: str) -> tuple[str, ...]:
+    return (f"export PYTORCH_CUDA_ALLOC_CONF={key}:{value or '<N>'}",)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is at most two letters away from a long one."""
+    if len(name) < _SHORTEST_NAME:
+        return None
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.9)
+    return close[0] if close and _edits(name, close[0]) <= _MOST_EDITS else None
+
+
+def _edits(first: str, second: str) -> int:
+    blocks = difflib.SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
+    return max(len(first), len(second)) - sum(block.size for block in blocks)
+
+
+def _arguments(code: str, call: str) -> str | None:
+    """What stands between the brackets of a call; None where there is none."""
+    found = re.search(rf"(?:^|[^\w]){re.escape(call)}\(", code)
+    if found is None:
+        return None
+    depth = 1
+    for place in range(found.end(), len(code)):
+        depth += {"(": 1, ")": -1}.get(code[place], 0)
+        if depth == 0:
+            return code[found.end() : place]
+    return code[found.end() :]
+
+
+def _keyword(arguments: str, keyword: str) -> str | None:
+    """`keyword=value` as it is written among the arguments."""
+    found = re.search(rf"(?:^|[\s,(]){re.escape(keyword)} ?= ?(?P<value>[^,)\s]{{1,80}})", arguments)
+    return None if found is None else f"{keyword}={found['value']}"
+
+
+def _has_value(given: list[str], values: tuple[str, ...]) -> bool:
+    return not values or any(one.partition("=")[2].strip("'\"") in values for one in given)

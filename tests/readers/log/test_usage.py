@@ -1,0 +1,108 @@
+"""GIVEN lines that show how a program was set up WHEN they are read THEN each says what was written, and no more."""
+
+import io
+
+import pytest
+
+from oomdoctor.model.events import EventKind as K
+from oomdoctor.readers.log.engine import read_log
+
+
+def read(text: str, kind: K) -> list[dict[str, object]]:
+    reading = read_log(io.BytesIO(text.encode()), "log")
+    return [dict(event.fields) for event in reading.events if event.kind is kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("$ vllm serve M --kv-cache-dtype int8", "vllm serve M --kv-cache-dtype int8"),
+        ("vllm serve M \\\n  --port 8 \\\n  --cache-ttl 300\nINFO start", "vllm serve M --port 8 --cache-ttl 300"),
+        ("I ran `vllm serve M --max-num-seqs 8`", "vllm serve M --max-num-seqs 8"),
+        ("vllm serve M \N{EN DASH}max-num-seqs 8", "vllm serve M \N{EN DASH}max-num-seqs 8"),
+        (
+            "python3 -m sglang.launch_server --model-path M --tp 2",
+            "python3 -m sglang.launch_server --model-path M --tp 2",
+        ),
+    ],
+)  # fmt: skip
+def test_launch_lines(text, command):
+    assert read(text, K.COMMAND_LINE) == [{"command": command}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve M",
+        "please see how vllm serve works -- it is explained there",
+        "vllm serve: error: unrecognized arguments: --x",
+    ],
+)
+def test_what_is_no_launch_line(text):
+    assert read(text, K.COMMAND_LINE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "api_server.py: error: unrecognized arguments: --batch-size auto --cache-ttl=300 --fast",
+            [("--batch-size", "auto"), ("--cache-ttl", "300"), ("--fast", None)],
+        ),
+        (
+            "vllm serve: error: argument --kv-cache-dtype: invalid choice: 'int8' (choose from 'auto', 'fp8')",
+            [("--kv-cache-dtype", "int8")],
+        ),
+        ("RuntimeError: Unrecognized CachingAllocator option: expandable_segment", [("expandable_segment", None)]),
+    ],
+)
+def test_options_that_a_program_refuses(text, found):
+    assert [(one["option"], one.get("value")) for one in read(text, K.OPTION_REFUSED)] == found
+
+
+def test_max_length_that_does_not_count():
+    text = (
+        "Both `max_new_tokens` (=512) and `max_length`(=8192) seem to have been set. `max_new_tokens` will take "
+        "precedence. Please refer to the documentation for more information."
+    )
+    assert read(text, K.OPTION_OVERRULED) == [{"option": "max_length", "by": "max_new_tokens"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64,backend:native", "max_split_size_mb:64,backend:native"),
+        ('os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:true"', "expandable_segments:true"),
+        ("PYTORCH_CUDA_ALLOC_CONF=expandable_segments=True python t.py", "expandable_segments=True"),
+    ],
+)
+def test_variables_that_are_set(text, value):
+    assert read(text, K.ENVIRONMENT) == [{"name": "PYTORCH_CUDA_ALLOC_CONF", "value": value}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try setting max_split_size_mb.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF",
+        "is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.",
+    ],
+)
+def test_advice_sets_nothing(text):
+    assert read(text, K.ENVIRONMENT) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('    config = GenerationConfig(\n        kv_cache_dtype="int8",\n    )\n    next()',
+         'config = GenerationConfig( kv_cache_dtype="int8", )'),
+        ("model.config.max_seq_len = 8192", "model.config.max_seq_len = 8192"),
+        ("model.generate(**x, max_new_tokens=5, max_length=9)", "model.generate(**x, max_new_tokens=5, max_length=9)"),
+    ],
+)  # fmt: skip
+def test_code_that_sets_something(text, code):
+    assert read(text, K.CODE) == [{"code": code}]
+
+
+def test_asking_is_not_setting():
+    assert read("if model.config.max_seq_len == 8192: pass", K.CODE) == []
