@@ -14,6 +14,7 @@ from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
 from ..facts.misuses import find_misuses
+from ..facts.reconciliation import reconcile
 from ..facts.series import all_series
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
@@ -68,6 +69,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts),
         misuses=find_misuses(told, facts),
+        comparisons=reconcile(told, facts),
         notes=tuple(f"A rule was left out: {each}" for each in playbook.problems),
         made_seconds=now_seconds,
     )

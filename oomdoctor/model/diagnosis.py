@@ -175,6 +175,17 @@ class Misuse:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A size that an engine reckoned with, beside what was seen of it."""
+
+    what: str
+    reckoned_bytes: int
+    seen_bytes: int
+    how_reckoned: str
+    how_seen: str
+
+
+@dataclass(frozen=True)
 class InputRecord:
     """What became of one input."""
 
@@ -270,6 +281,7 @@ class Diagnosis:
     excerpts: tuple[Excerpt, ...] = ()
     holdings: tuple[Holding, ...] = ()
     misuses: tuple[Misuse, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from ..model.diagnosis import Diagnosis
 from . import svg
-from .view import MISUSED, view_report
+from .view import MISUSED, RECKONED, view_report
 
 _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
@@ -28,6 +28,7 @@ def render(diagnosis: Diagnosis) -> str:
             r=view_report(diagnosis),
             svg=svg,
             misused=MISUSED,
+            reckoned=RECKONED,
             # Ours, not the input's: the one text besides the pictures that is not escaped.
             style=Markup(style),
             policy=content_security_policy(style),

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from .. import __version__
-from ..model.diagnosis import Budget, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
+from ..model.diagnosis import Budget, Comparison, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
 
 SCHEMA = "oomdoctor.report/1"
 
@@ -42,6 +42,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
             {"what": each.what, "why": each.why, "how_to_get_it": each.how_to_get_it} for each in diagnosis.missing
         ],
         "misuses": [_misuse(each) for each in diagnosis.misuses],
+        "comparisons": [_comparison(each) for each in diagnosis.comparisons],
         "facts": {
             key: {
                 "value": fact.value,
@@ -111,6 +112,16 @@ def _misuse(misuse: Misuse) -> dict[str, Any]:
         "instead": misuse.instead,
         "lines": list(misuse.lines),
         "where": misuse.where,
+    }
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "what": comparison.what,
+        "reckoned_bytes": comparison.reckoned_bytes,
+        "seen_bytes": comparison.seen_bytes,
+        "how_reckoned": comparison.how_reckoned,
+        "how_seen": comparison.how_seen,
     }
 
 

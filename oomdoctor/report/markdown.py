@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
 from .text import shorten
-from .view import MISUSED, MissingView, ReportView, view_report
+from .view import MISUSED, RECKONED, MissingView, ReportView, view_report
 
 _MOST = 4
+_OF_NUMBERS = ("size", "share", "reckoned with", "seen", "apart")
 _CELL = 60
 _SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
@@ -36,6 +37,9 @@ def render(diagnosis: Diagnosis) -> str:
         blocks.append(f"… and {len(view.other_budgets) - _MOST} more in the report.")
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
+    if view.comparisons:
+        rows_of = [(_cell(each.what), each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]
+        blocks.append(f"**{RECKONED}**\n\n{_table(('what', 'reckoned with', 'seen', 'apart'), rows_of)}")
     if view.misuses:
         rows = [_misuse(each) for each in view.misuses[:_MOST]]
         if len(view.misuses) > _MOST:
@@ -75,7 +79,7 @@ def _budget(bar: BudgetView) -> str:
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """A table whose columns also line up as raw text, for places that show it so."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    numbers = (1, 2)
+    numbers = [column for column, name in enumerate(head) if name in _OF_NUMBERS]
 
     def line(cells: tuple[str, ...]) -> str:
         padded = (

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
-from .view import MISUSED, ReportView, view_report
+from .view import MISUSED, RECKONED, ReportView, view_report
 
 _BAR = 40
 _MOST = 4
@@ -41,6 +41,7 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
         _say(console, f"… and {hidden} more in the report", style="dim")
     _cause(view, console)
     _change(view, console)
+    _comparisons(view, console)
     _misuses(view, console)
     _missing(view, console)
     _heading(console, "Fingerprint", view.fingerprint)
@@ -104,6 +105,14 @@ def _change(view: ReportView, console: Console) -> None:
         _say(console, change.check_first, style="dim")
     if change.note:
         _say(console, change.note, style="dim")
+
+
+def _comparisons(view: ReportView, console: Console) -> None:
+    if not view.comparisons:
+        return
+    _heading(console, RECKONED, "")
+    for each in view.comparisons[:_MOST]:
+        _say(console, f"- {each.what}: {each.reckoned} reckoned, {each.seen} seen, {each.apart}")
 
 
 def _misuses(view: ReportView, console: Console) -> None:

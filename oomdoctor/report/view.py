@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from .. import __version__
 from ..model.diagnosis import (
     Budget,
+    Comparison,
     Diagnosis,
     EvidenceItem,
     Finding,
@@ -45,6 +46,9 @@ NO_CAUSE = {
 
 MISUSED = "What here does not do what it says"
 """The heading over the misuses."""
+
+RECKONED = "What the engine reckoned with, and what was seen"
+"""The heading over the comparisons."""
 
 OUTCOMES = {
     "refused": "the program ends with it",
@@ -164,6 +168,18 @@ class ExcerptView:
 
 
 @dataclass(frozen=True)
+class ComparisonView:
+    """What an engine reckoned with, what was seen, and how far apart they are."""
+
+    what: str
+    reckoned: str
+    seen: str
+    apart: str
+    how_reckoned: str
+    how_seen: str
+
+
+@dataclass(frozen=True)
 class ReportView:
     """The whole report. The first screen is `tag` to `missing`; the rest follows in the order of the fields."""
 
@@ -184,6 +200,7 @@ class ReportView:
     holders: tuple[Figure, ...]
     """The largest of who held it, for the first screen."""
     change: RemedyView | None
+    comparisons: tuple[ComparisonView, ...]
     misuses: tuple[Misuse, ...]
     """What in the command, the environment or the code does not do what it says."""
     missing: tuple[MissingView, ...]
@@ -224,6 +241,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         no_cause="" if findings else NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED]),
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
+        comparisons=tuple(_comparison(each) for each in diagnosis.comparisons),
         misuses=tuple(_misuse(each) for each in diagnosis.misuses),
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
@@ -270,6 +288,18 @@ def format_time(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
         return f"{seconds!r} s"
+
+
+def _comparison(comparison: Comparison) -> ComparisonView:
+    apart = comparison.seen_bytes - comparison.reckoned_bytes
+    return ComparisonView(
+        what=one_line(comparison.what, _LINE),
+        reckoned=format_bytes(comparison.reckoned_bytes),
+        seen=format_bytes(comparison.seen_bytes),
+        apart=f"{'+' if apart > 0 else '-' if apart < 0 else ''}{format_bytes(abs(apart))}",
+        how_reckoned=one_line(comparison.how_reckoned, _SOURCE),
+        how_seen=one_line(comparison.how_seen, _SOURCE),
+    )
 
 
 def _misuse(misuse: Misuse) -> Misuse:

@@ -13,6 +13,7 @@ from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.diagnosis import (
     Budget,
     BudgetPart,
+    Comparison,
     Confidence,
     Diagnosis,
     Environment,
@@ -381,6 +382,10 @@ def kv_too_small() -> Diagnosis:
         inputs=(InputRecord("vllm.log", "log", "read"),),
         environment=Environment(command="vllm serve example/model-32b --gpu-memory-utilization 0.90 --cache-ttl 300",
                                 versions={"vllm": "0.11.0"}),
+        comparisons=(
+            Comparison("one step", 1_610_612_736, 4_831_838_208, "vllm.log:80", "live tensors and the request that failed"),
+            Comparison("CUDA graphs", 536_870_912, 483_183_820, "vllm.log:81", "vllm.log:92"),
+        ),
         misuses=(
             Misuse("--cache-ttl 300", "refused", "vLLM has no such option, and keys and values do not expire by time", "",
                    (), "command line"),

@@ -19,7 +19,7 @@ from oomdoctor.report.json import as_json_object
 SCHEMA = json.loads((files("oomdoctor.report") / "report.schema.json").read_text(encoding="utf-8"))
 KEYS = (
     "schema", "oomdoctor", "fingerprint", "verdict", "summary", "diagnoses", "budget", "owners", "incidents", "missing",
-    "misuses", "facts", "inputs",
+    "misuses", "comparisons", "facts", "inputs",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def test_every_report_is_valid(name: str) -> None:
         ("incidents", 0),
         ("missing", 0),
         ("misuses", 0),
+        ("comparisons", 0),
         ("facts", "torch.version"),
         ("inputs", 0),
     ],
