@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from diagnoses import ALL, fact_set, fragmentation, hostile
+from diagnoses import ALL, fact_set, fragmentation, hostile, kv_too_small
 from jsonschema import Draft202012Validator
 
 from oomdoctor.model.source import Source
@@ -53,7 +53,6 @@ def test_every_report_is_valid(name: str) -> None:
         ("incidents", 0),
         ("missing", 0),
         ("misuses", 0),
-        ("comparisons", 0),
         ("facts", "torch.version"),
         ("inputs", 0),
     ],
@@ -64,6 +63,12 @@ def test_the_schema_refuses_what_the_contract_does_not_name(path: tuple[str | in
     for step in path:
         level = level[step]
     level["extra"] = 1
+    assert not Draft202012Validator(SCHEMA).is_valid(report)
+
+
+def test_the_schema_knows_the_parts_of_a_comparison() -> None:
+    report = as_json_object(kv_too_small())
+    report["comparisons"][0]["extra"] = 1
     assert not Draft202012Validator(SCHEMA).is_valid(report)
 
 
