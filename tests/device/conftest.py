@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from emulation.cards import Cards
 from emulation.machine import Machine
 from emulation.wheel import environment, why_not
+from fork_server import ForkServer
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,19 +45,28 @@ def free_and_total():
 """The CUDA runtime without torch, which takes seconds to import."""
 
 
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "CUDA_"))}
+
+
 @dataclass(frozen=True)
 class Device:
     """A machine to run Python on."""
 
     machine: Machine
+    server: ForkServer
+    """Has imported the default torch, on cards of nobody's."""
 
     def environment(self, **variables: str) -> dict[str, str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTORCH_", "CUDA_"))}
-        return self.machine.variables({**clean, **variables})
+        return self.machine.variables({**_clean_environment(), **variables})
 
     def run(self, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a program on it, torch imported."""
-        return self._run([self.machine.python, "-c", f"import torch\n{text}"], variables)
+        """Run a program on it, torch imported: in a process of its own if torch reads a variable as it is loaded."""
+        program = f"import torch\n{text}"
+        if self.machine.programs != environment().programs or any(name.startswith("PYTORCH_") for name in variables):
+            return self._run([self.machine.python, "-c", program], variables)
+        ended = self.server.run("<string>", program, Path.cwd(), self.environment(**variables))
+        return subprocess.CompletedProcess(ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
     def printed(self, text: str, **variables: str) -> str:
         """What the program prints; it must end well."""
@@ -87,12 +97,21 @@ def _printed(ended: subprocess.CompletedProcess[str]) -> str:
     return ended.stdout.strip()
 
 
+@pytest.fixture(scope="session")
+def torch_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    """Programs that only need torch imported share the import."""
+    machine = Machine.ready(Cards(memory_bytes=(1,)), tmp_path_factory.mktemp("server") / "card")
+    server = ForkServer(machine.python, ["torch"], machine.variables(_clean_environment()))
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def device_with(tmp_path: Path) -> Callable[..., Device]:
+def device_with(tmp_path: Path, torch_server: ForkServer) -> Callable[..., Device]:
     """Makes a device of these cards, on a card file of its own."""
 
     def make(torch: str = environment().torch, **cards: object) -> Device:
-        return Device(Machine.ready(Cards(**cards), tmp_path / "card", torch))  # type: ignore[arg-type]
+        return Device(Machine.ready(Cards(**cards), tmp_path / "card", torch), torch_server)  # type: ignore[arg-type]
 
     return make
 

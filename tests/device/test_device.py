@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Device
+from conftest import RUNTIME, Device
 from emulation.wheel import environment
 
 pytestmark = pytest.mark.device
@@ -357,12 +357,11 @@ def test_emulate_ends_as_the_command_does(command: list[str], status: int) -> No
 
 def test_invocations_share_a_card_when_told_to(tmp_path: Path) -> None:
     shared = [sys.executable, str(EMULATE), "--shared", str(tmp_path / "card"), "--memory", "8GiB", "--"]
-    hold = "import sys, torch; held = torch.empty(5 << 30, dtype=torch.uint8, device='cuda'); print(1, flush=True)"
-    first = subprocess.Popen(
-        [*shared, "python", "-c", f"{hold}; sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    hold = f"{RUNTIME}\nheld = malloc(5 << 30); print(1, flush=True); sys.stdin.read()"
+    first = subprocess.Popen([*shared, "python", "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None
     first.stdout.readline()
-    second = subprocess.run([*shared, "python", "-c", hold], capture_output=True, text=True)
+    take = "import torch; torch.empty(5 << 30, dtype=torch.uint8, device='cuda')"
+    second = subprocess.run([*shared, "python", "-c", take], capture_output=True, text=True)
     first.communicate()
     assert f"Process {first.pid} has 5.41 GiB memory in use" in second.stderr
