@@ -1,17 +1,28 @@
-"""An incident folder and Pythons to watch."""
+"""An incident folder, and Pythons to watch or to count in."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watched import VERSIONS, Harness, require_python
+from fork_server import ForkServer
+from watched import SITE, VERSIONS, Harness, environment, require_python
+
+
+@pytest.fixture(scope="session")
+def torch_server() -> Iterator[ForkServer]:
+    """Scripts that take the census of CPU tensors share the import of torch."""
+    server = ForkServer(sys.executable, ["torch"], environment(PYTHONPATH=str(SITE)))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Harness:
+def harness(tmp_path: Path, torch_server: ForkServer) -> Harness:
     (tmp_path / "bundle").mkdir()
-    return Harness(tmp_path)
+    return Harness(tmp_path, torch_server)
 
 
 @pytest.fixture(params=VERSIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from subprocess import CompletedProcess
 from typing import Any
 
 from watched import Harness
@@ -25,13 +26,18 @@ def take(blocks=None, allowed=20.0):
 """
 
 
+def run(harness: Harness, text: str) -> CompletedProcess[bytes]:
+    """The finished script."""
+    return harness.run_where_torch_is_imported(PRELUDE + text)
+
+
 def groups(harness: Harness, text: str) -> list[dict[str, Any]]:
     """The groups of at least a quarter MiB, of the census that the script prints last."""
     return [row for row in taken(harness, text)["groups"] if row["bytes"] >= 1 << 18]
 
 
 def taken(harness: Harness, text: str) -> dict[str, Any]:
-    ended = harness.run(harness.script(PRELUDE + text))
+    ended = run(harness, text)
     assert ended.stderr == b""
     found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return found

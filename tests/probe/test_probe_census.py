@@ -9,7 +9,7 @@ import importlib.util
 import json
 
 import pytest
-from counted import MIB, PRELUDE, groups, taken, told
+from counted import MIB, PRELUDE, groups, run, taken, told
 from watched import Harness
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
@@ -197,7 +197,7 @@ def main():
     take()
 main()
 """
-    ended = harness.run(harness.script(PRELUDE + text))
+    ended = run(harness, text)
     assert ended.stderr == b""
     first, alive, second = ended.stdout.decode().splitlines()
     assert alive == "None None"
@@ -248,7 +248,7 @@ for _ in range(2):
 ours = 'Walk', 'Owners', 'Graph', 'Climb', 'Tally', 'Objects'
 print([one for one in gc.get_objects() if type(one).__name__ in ours])
 """
-    ended = harness.run(harness.script(PRELUDE + text))
+    ended = run(harness, text)
     assert ended.stderr == b""
     *_, first, _, second, left = ended.stdout.decode().splitlines()
     assert first == second == str([True] * 5)
@@ -267,7 +267,7 @@ def outer():
 names, dead = outer()
 print(names, dead())
 """
-    ended = harness.run(harness.script(PRELUDE + text))
+    ended = run(harness, text)
     assert ended.stdout.splitlines()[-1] in (
         b"['dead', 'first'] None",
         b"['dead', 'first', 'snapshot'] None",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from counted import PRELUDE, groups
+from counted import groups, run
 from watched import SITE, Harness
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
@@ -66,5 +66,5 @@ for _ in range(20): census.take(torch, None, 20.0, 'cpu')
 stop = True
 for thread in threads: thread.join()
 """
-    ended = harness.run(harness.script(PRELUDE + text))
+    ended = run(harness, text)
     assert (ended.returncode, ended.stderr) == (0, b"")

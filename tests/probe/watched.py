@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import ForkServer
 
 SITE = Path(__file__).parents[2] / "oomdoctor" / "probe" / "site"
 VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
@@ -40,11 +41,22 @@ def require_python(version: str) -> str:
     return found
 
 
+def environment(**more: str) -> dict[str, str]:
+    """The tests' own environment without what changes how a Python starts, and with `more`."""
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "OOMDOCTOR", "COV_")) and name not in ("RANK", "LOCAL_RANK")
+    }
+    return {**others, **more}
+
+
 @dataclass
 class Harness:
     """One incident folder, and Python processes that write into it."""
 
     folder: Path
+    torch_server: ForkServer
     python: str = sys.executable
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -59,23 +71,21 @@ class Harness:
         return str(path)
 
     def run(self, *arguments: str, probe: bool = True, more_path: str = "") -> subprocess.CompletedProcess[bytes]:
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "OOMDOCTOR", "COV_")) and name not in ("RANK", "LOCAL_RANK")
-        }
+        command, variables = [self.python, *arguments], self._environment(probe, more_path)
+        return subprocess.run(command, env=variables, cwd=self.folder, capture_output=True, timeout=60, check=False)
+
+    def run_where_torch_is_imported(self, text: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a script without the probe's start, which may import what the probe is made of."""
+        return self.torch_server.run(self.script(text), text, self.folder, self._environment(probe=False))
+
+    def _environment(self, probe: bool, more_path: str = "") -> dict[str, str]:
         path = [str(SITE)] if probe else []
         if more_path:
             path.append(more_path)
-        if path:
-            environment["PYTHONPATH"] = os.pathsep.join(path)
+        added = {"PYTHONPATH": os.pathsep.join(path)} if path else {}
         if probe:
-            environment["OOMDOCTOR_BUNDLE"] = str(self.bundle)
-            environment["OOMDOCTOR_PROBE_SITE"] = str(SITE)
-        environment.update(self.variables)
-        return subprocess.run(
-            [self.python, *arguments], env=environment, cwd=self.folder, capture_output=True, timeout=60, check=False
-        )
+            added.update(OOMDOCTOR_BUNDLE=str(self.bundle), OOMDOCTOR_PROBE_SITE=str(SITE))
+        return environment(**{**added, **self.variables})
 
     def records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """All records of all processes, each line's checksum verified."""
