@@ -70,6 +70,14 @@ def batch_of(size: int, length: int, vocabulary: int = 32000) -> Tensor:
     return torch.randint(0, vocabulary, (size, length), device="cuda")
 
 
+def descend(model: LanguageModel, rate: float = 1e-4) -> None:
+    """A step of plain gradient descent, without state. Making one of torch's optimizers imports its compiler."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= rate * parameter.grad
+            parameter.grad = None
+
+
 def loss_of(model: LanguageModel, ids: Tensor) -> Tensor:
     """The usual training loss."""
     logits = model(ids)
