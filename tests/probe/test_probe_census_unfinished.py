@@ -62,7 +62,7 @@ def work():
 kept = [mib() for _ in range(3)]
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads: thread.start()
-for _ in range(20): census.take(torch, None, 20.0, 'cpu')
+for _ in range(5): census.take(torch, None, 20.0, 'cpu')
 stop = True
 for thread in threads: thread.join()
 """
