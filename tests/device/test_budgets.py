@@ -70,7 +70,7 @@ def test_a_process_that_sees_the_second_card_only_has_that_card_s_budget(
 ) -> None:
     device = device_with(memory_bytes=(8 * GIB, 12 * GIB))
     uuid = "import pynvml as n; n.nvmlInit(); print(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(1)))"
-    second = device.printed(uuid) if how == "uuid" else "1"
+    second = device.printed_without_torch(uuid) if how == "uuid" else "1"
     set_in_script = "import os; os.environ['CUDA_VISIBLE_DEVICES'] = '1'\n" if how == "in the script" else ""
     variables = {} if set_in_script else {"CUDA_VISIBLE_DEVICES": second}
     with device.start("kept = malloc(5 << 30)") as neighbour:

@@ -5,27 +5,26 @@ Prints a line once it holds the memory for the first time; ends when its standar
 
 from __future__ import annotations
 
+import ctypes
 import select
 import sys
 import time
 
-import torch
+cuda = ctypes.CDLL("libcuda.so.1")  # without torch, which takes seconds to import
 
 
 def main(manner: str, size: str, seconds: str = "1") -> None:
     """Hold `size` GiB until the end, or `seconds` of every two times `seconds`."""
     held_bytes = int(float(size.removesuffix("GiB")) * 2**30)
     while True:
-        try:
-            held = torch.empty(held_bytes, dtype=torch.uint8, device="cuda")
-        except torch.cuda.OutOfMemoryError:
+        held = ctypes.c_void_p()
+        if cuda.cudaMalloc(ctypes.byref(held), ctypes.c_size_t(held_bytes)):
             time.sleep(0.05)
             continue
         print("holding", flush=True)
         if ended_within(None if manner == "hold" else float(seconds)):
             return
-        del held
-        torch.cuda.empty_cache()
+        cuda.cudaFree(held)
         if ended_within(float(seconds)):
             return
 
