@@ -41,7 +41,7 @@ def counting(tmp_path):
     process.wait()
 
 
-def received(process, seconds=0.4):
+def received(process, seconds=10, quiet_seconds=0.2):
     """All that the command says it received, once nothing more has come for a while."""
     os.set_blocking(process.stdout.fileno(), False)
     said = b""
@@ -50,7 +50,7 @@ def received(process, seconds=0.4):
         piece = process.stdout.read(4096)
         if piece:
             said += piece
-            deadline = time.monotonic() + seconds
+            deadline = time.monotonic() + quiet_seconds
         time.sleep(0.02)
     return [int(word) for word in said.split()]
 

@@ -102,9 +102,11 @@ def test_keyboard_input_arrives_and_a_resize_is_seen(tmp_path):
 def test_control_c_arrives_once(tmp_path):
     script = (
         "import signal, time\n"
-        "signal.signal(2, lambda *a: print('caught', flush=True))\n"
+        "caught = []\n"
+        "signal.signal(2, lambda *a: (caught.append(1), print('caught', flush=True)))\n"
         "print('up', flush=True)\n"
-        "for _ in range(30): time.sleep(0.1)\n"
+        "while not caught: time.sleep(0.1)\n"
+        "time.sleep(0.5)\n"
     )
     session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"))
     session.read_until(b"up")
