@@ -269,7 +269,7 @@ def _named(processes: Sequence[DeviceProcess]) -> str:
     return "".join(f"; {(one.name or 'unnamed').rsplit('/', 1)[-1]} (pid {one.pid})" for one in ordered)
 
 
-def _state_at(run: RunRecord, look: DeviceReading, pid: int) -> AllocatorState | None:
+def _state_at(run: RunRecord, look: DeviceReading, pid: int | None) -> AllocatorState | None:
     """What torch's allocator held in the process about the time of a look: the nearest of its states."""
     when = look.time_seconds
     states = [s for s in run.allocator_states if (s.pid, s.device) == (pid, look.index)]

@@ -11,7 +11,8 @@ from .source import Source
 class DeviceProcess:
     """A process on a device. `used_bytes` is None where the tool could not say (WSL, MIG, another namespace)."""
 
-    pid: int
+    pid: int | None
+    """None: the tool names the user or the program only."""
     used_bytes: int | None
     name: str | None = None
     kind: str | None = None

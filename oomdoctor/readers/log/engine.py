@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,7 +13,10 @@ from ...model.devices import DeviceReading
 from ...model.diagnosis import Excerpt
 from ...model.events import LogEvent
 from ...model.source import Source
-from .. import nvidia_smi
+from ..gpu_tables.forms import ANCHORS as TABLE_ANCHORS
+from ..gpu_tables.forms import Follower
+from ..gpu_tables.piece import TableLine
+from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
 from .family import Family, Line, Pattern
 from .ledger import EventLedger, ExcerptShelf
@@ -30,8 +32,6 @@ _LONGEST = 1 << 14
 """Bytes of a line that are matched at once; a longer one is matched around each anchor it holds."""
 _BEFORE_ANCHOR = 1 << 12
 _LONGEST_SHOWN = 2000
-_DEVICE_READINGS = 2000
-"""Readings of nvidia-smi in a loop that are kept: so many of the first, and as many of the last."""
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -43,7 +43,7 @@ class LogReading:
     """In the order of the log. Of equal events the first and the last are kept; the last has `repeats`."""
     excerpts: tuple[Excerpt, ...] = ()
     device_readings: tuple[DeviceReading, ...] = ()
-    """From nvidia-smi tables printed into the log."""
+    """From what nvidia-smi, gpustat and the like printed into the log."""
     bytes_read: int = 0
     lines_read: int = 0
     notes: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ def _index_of(families: tuple[Family, ...]) -> _Index:
     patterns: dict[str, list[tuple[int, Pattern]]] = {}
     for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
         patterns.setdefault(pattern.anchor, []).append((number, pattern))
-    return _Index(patterns, LiteralScanner([*patterns, *nvidia_smi.ANCHORS]))
+    return _Index(patterns, LiteralScanner([*patterns, *TABLE_ANCHORS]))
 
 
 class _Reader:
@@ -91,10 +91,11 @@ class _Reader:
         index = _index_of(tuple(families))
         self.patterns, self.scanner = index.patterns, index.scanner
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
-        self.first_devices: list[DeviceReading] = []
-        self.last_devices: deque[DeviceReading] = deque(maxlen=_DEVICE_READINGS)
-        self.table_ends = 0
-        """Number of the last line of the nvidia-smi table read last."""
+        self.tables, self.devices = Follower(path), ReadingShelf()
+        self.followed_to = 0
+        """Place in the buffer up to which lines were read as parts of tables."""
+        self.followed_line = 0
+        """Number of the line that begins there."""
         self.buffer = b""
         self.lines_before = 0
         """Lines of the log that end before the place counted to."""
@@ -107,20 +108,21 @@ class _Reader:
             drop = max(0, done - _REACH)
             self.count_lines(drop)
             self.buffer = self.buffer[drop:] + chunk
-            done, self.counted_to = done - drop, self.counted_to - drop
+            done, self.counted_to, self.followed_to = done - drop, self.counted_to - drop, self.followed_to - drop
             done = self.handle(done, self.last_line_start(done))
             if progress is not None:
                 progress(chunks.bytes_read)
         self.handle(done, len(self.buffer))
+        self.keep(self.tables.close())
         self.count_lines(len(self.buffer))
         unfinished = bool(self.buffer) and not self.buffer.endswith(b"\n")
         return LogReading(
             self.ledger.events(),
             self.shelf.excerpts(),
-            (*self.first_devices, *self.last_devices),
+            self.devices.readings(),
             chunks.bytes_read,
             self.lines_before + unfinished,
-            (*chunks.notes, *self.ledger.notes()),
+            (*chunks.notes, *self.ledger.notes(), *self.devices.notes(), *self.tables.notes),
         )
 
     def last_line_start(self, done: int) -> int:
@@ -139,16 +141,19 @@ class _Reader:
 
     def handle(self, start: int, end: int) -> int:
         """Handles the lines of the buffer that begin in [start, end); returns `end`."""
+        self.follow_tables(end)
         span: _Span | None = None
         anchors: set[str] = set()
         for hit in self.scanner.hits(self.buffer, start, end):
+            if hit.position < self.followed_to and self.patterns.keys().isdisjoint(hit.literals):
+                continue  # of a table, and read
             if span is None or hit.position >= span.end:
                 if span is not None:
-                    self.handle_line(span, anchors)
+                    self.handle_line(span, anchors, end)
                 span, anchors = self.span_at(hit.position), set()
             anchors.update(hit.literals)
         if span is not None:
-            self.handle_line(span, anchors)
+            self.handle_line(span, anchors, end)
         return end
 
     def span_at(self, place: int) -> _Span:
@@ -165,11 +170,11 @@ class _Reader:
         self.count_lines(start)
         return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
 
-    def handle_line(self, span: _Span, anchors: set[str]) -> None:
+    def handle_line(self, span: _Span, anchors: set[str], end: int) -> None:
         text = clean(decode(self.buffer[span.start : span.end]))
         stripped = strip(text)
-        if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
-            self.read_table(span, stripped.text)
+        if span.start >= self.followed_to and not anchors.isdisjoint(TABLE_ANCHORS):
+            self.open_table(span, stripped, anchors, end)
         for line in self.lines(span, stripped):
             there = [self.patterns[anchor] for anchor in anchors if anchor in self.patterns and anchor in line.text]
             for _, pattern in there[0] if len(there) == 1 else sorted(chain(*there), key=_number):
@@ -224,9 +229,9 @@ class _Reader:
             end = ends.start() if ends is not None else last
             yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
 
-    def texts_before(self, span: _Span) -> Iterator[str]:
-        """Nearest first."""
-        place, first = span.start, max(0, span.start - _REACH)
+    def texts_before(self, span: _Span, floor: int = 0) -> Iterator[str]:
+        """Nearest first, those that begin at `floor` or later."""
+        place, first = span.start, max(0, floor, span.start - _REACH)
         while place > first:
             end = place - 1
             if self.buffer[end : end + 1] == b"\n" and self.buffer[end - 1 : end] == b"\r":
@@ -266,32 +271,30 @@ class _Reader:
             start = end + 1
         return lines
 
-    def read_table(self, span: _Span, text: str) -> None:
-        """Reads the nvidia-smi output around a line of it."""
-        layout = nvidia_smi.layout_of(text)
-        if layout is None:
+    def open_table(self, span: _Span, stripped: Stripped, anchors: set[str], end: int) -> None:
+        """Reads the output that begins here, or a little above, as far as the lines go that are handled now."""
+        above = (strip(text).text for text in self.texts_before(span, self.followed_to))
+        before = self.tables.open(stripped.text, [anchor for anchor in anchors if anchor in stripped.text], above)
+        if before is None:
             return
-        before = _stretch(self.texts_before(span), layout)[::-1] if layout is not nvidia_smi.Layout.CSV else []
-        after = _stretch(self.texts_after(span), layout)
-        readings = nvidia_smi.find_devices([*before, text, *after], self.path, span.number - len(before))
-        if readings:
-            self.table_ends = span.number + len(after)
-            room = _DEVICE_READINGS - len(self.first_devices)
-            self.first_devices.extend(readings[:room])
-            self.last_devices.extend(readings[room:])
+        for back, text in enumerate(before, start=-len(before)):
+            self.keep(self.tables.read(TableLine(span.number + back, text)))
+        self.followed_to, self.followed_line = span.start, span.number
+        self.follow_tables(end)
 
+    def follow_tables(self, end: int) -> None:
+        """Reads on in the output that was begun, line by line up to `end`."""
+        while self.tables.is_open and self.followed_to < end:
+            ends = _LINE_ENDS.search(self.buffer, self.followed_to, end + 2)
+            stop, after = (ends.start(), ends.end()) if ends is not None else (end, end)
+            line = strip(clean(decode(self.buffer[self.followed_to : min(stop, self.followed_to + _LONGEST)])))
+            self.keep(self.tables.read(TableLine(self.followed_line, line.text, line.time_seconds)))
+            self.followed_to = after
+            self.followed_line += ends is not None and ends[0] != b"\r"
 
-def _stretch(texts: Iterator[str], layout: nvidia_smi.Layout) -> list[str]:
-    """The next lines of the same output; the table has a blank line between its two parts."""
-    found: list[str] = []
-    blanks = 0
-    for text in texts:
-        text = strip(text).text
-        blanks = 0 if text.strip() else blanks + 1
-        if (text.strip() and not layout.continues(text)) or blanks > 2 or len(found) >= nvidia_smi.LONGEST_TABLE:
-            break
-        found.append(text)
-    return found
+    def keep(self, readings: Iterable[DeviceReading]) -> None:
+        for reading in readings:
+            self.devices.add(reading)
 
 
 def _last_state(line: bytes) -> str:

@@ -120,10 +120,10 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
         ),
     ),
 }
-_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP])?[ ](?=\S| )"), _stamp)
+_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP])?(?:[ ]|$)"), _stamp)
 _SYSTEM_LOG = _Prefix(
     re.compile(
-        rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) \S{{1,120}} "
+        rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) [A-Za-z0-9]\S{{0,119}} "
         r"[\w./@-]{1,80}(?:\[(?P<pid>\d{1,10})\])?:[ ]"
     ),
     _system_log,
