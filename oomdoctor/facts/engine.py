@@ -174,7 +174,7 @@ def _preempted(event: LogEvent, facts: FactSet) -> None:
 
 
 def _load(event: LogEvent, facts: FactSet) -> None:
-    _copy(event, facts, transferring="transferring", waiting="waiting")
+    _copy(event, facts, transferring="transferring", waiting="waiting", preemptions="preempted")
 
 
 def _parallel(event: LogEvent, facts: FactSet) -> None:

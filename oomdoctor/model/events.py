@@ -128,8 +128,8 @@ class EventKind(str, Enum):
     ENGINE_PREEMPTED = "engine-preempted"
     """mode, cumulative (since the start), retracted (requests by this statement)"""
     ENGINE_LOAD = "engine-load"
-    """running, waiting, swapped, kv_usage (0..1), transferring, stage (prefill|decode), replica, used_tokens, new_tokens,
-    swa_usage, mamba_usage"""
+    """running, waiting, swapped, kv_usage (0..1), preempted (requests since the start), transferring, stage (prefill|decode),
+    replica, used_tokens, new_tokens, swa_usage, mamba_usage"""
     ENGINE_STATE_POOL_SHORT = "engine-state-pool-short"
     """Mamba/SWA/hybrid pools: sub_pool, needed, available, rest_bytes, hybrid_manager_disabled (bool), fatal (False: a warning)"""
     ENGINE_ENCODER_BUDGET = "engine-encoder-budget"

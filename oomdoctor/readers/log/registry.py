@@ -9,6 +9,7 @@ from . import (
     kills,
     llamacpp,
     lookalikes,
+    metrics,
     model_dimensions,
     ollama,
     other_engines,
@@ -43,6 +44,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     llamacpp.FAMILY,
     ollama.FAMILY,
     tgi.FAMILY,
+    metrics.FAMILY,
     *other_engines.FAMILIES,
     model_dimensions.FAMILY,
 )
