@@ -8,6 +8,7 @@ from ..model.diagnosis import Missing
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from .looks import missing_course
 
 
 def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
@@ -15,6 +16,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     gaps = list(_unseen_by_runs(evidence))
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
+    gaps += missing_course(evidence)
     if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
         counted = facts.value("exit.no_kill_counted") is True
         seen = (

@@ -22,6 +22,7 @@ from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import read_inputs
+from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
 
@@ -70,7 +71,10 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         holdings=holdings(evidence, facts),
         misuses=find_misuses(told, facts),
         comparisons=reconcile(told, facts),
-        notes=tuple(f"A rule was left out: {each}" for each in playbook.problems),
+        notes=(
+            *notes_on_looks(told, facts),
+            *(f"A rule was left out: {each}" for each in playbook.problems),
+        ),
         made_seconds=now_seconds,
     )
 

@@ -8,16 +8,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..model.devices import DeviceProcess, DeviceReading
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import RunRecord
 from ..model.source import Source
 from ..model.units import MIB
 from .deriver import computed, device_member
+from .incidents import latest_device_failures
 from .until import is_until_failure
 
 _CONTEXT_ONLY_BYTES = 64 * MIB
 """Graphics helpers and the driver hold less; not worth the name of a process that occupies a card."""
+_FEWEST_OF_A_LOOP = 6
+_SAME_MOMENT_SECONDS = 60.0
+"""Two tools that are run one after the other show the same moment."""
 
 _RESERVING = re.compile(r"\bvllm\b|sglang|text-generation-server|lmdeploy|trtllm|tritonserver", re.IGNORECASE)
 """Engines that title their processes, or whose program has a name of its own."""
@@ -29,9 +34,41 @@ def readings_by_device(evidence: Evidence) -> dict[int, list[DeviceReading]]:
     A run's look after its failure shows what the ended process gave back: only the device's own traits count.
     """
     found: dict[int, list[DeviceReading]] = {}
-    for reading in (*evidence.devices, *(r for run in evidence.runs for r in _until_failure(run))):
+    own = {event.pid for event in evidence.of_kind(EventKind.DEVICE_OOM) if event.pid is not None}
+    printed = [_with_own(reading, own) for reading in _printed_until_failure(evidence)]
+    for reading in (*printed, *(r for run in evidence.runs for r in _until_failure(run))):
         found.setdefault(reading.index, []).append(reading)
     return dict(sorted(found.items()))
+
+
+def _printed_until_failure(evidence: Evidence) -> Iterator[DeviceReading]:
+    """Those of a table or a loop; of a loop that went on after the failure what came before it, where that is known."""
+    failures = latest_device_failures(evidence)
+    before = [not any(_is_after(reading, event) for event in failures) for reading in evidence.devices]
+    counts = Counter(reading.index for reading, is_before in zip(evidence.devices, before, strict=True) if is_before)
+    for reading, is_before in zip(evidence.devices, before, strict=True):
+        # A single table that was pasted after a failure is there to show who else holds the device.
+        if is_before or counts[reading.index] < _FEWEST_OF_A_LOOP:
+            yield reading
+
+
+def _is_after(reading: DeviceReading, event: LogEvent) -> bool:
+    if event.device not in (None, reading.index):
+        return False
+    if reading.time_seconds is not None and event.time_seconds is not None:
+        return reading.time_seconds > event.time_seconds
+    here, there = reading.source, event.source
+    return here.path == there.path and here.line is not None and there.line is not None and here.line > there.line
+
+
+def _with_own(reading: DeviceReading, own: set[int]) -> DeviceReading:
+    """Says whose the listed processes are, where the one that failed is among them."""
+    listed = reading.processes or ()
+    if not any(process.pid in own for process in listed if process.pid is not None):
+        return reading
+    return replace(
+        reading, processes=tuple(replace(one, own=one.pid in own if one.pid is not None else None) for one in listed)
+    )
 
 
 def _until_failure(run: RunRecord) -> Iterator[DeviceReading]:
@@ -76,7 +113,26 @@ def _fullest_late(readings: list[DeviceReading]) -> DeviceReading:
     What is read later shows a device that the failed process has left.
     """
     told = [r for r in readings if r.used_bytes is not None or r.processes]
-    return ([r for r in told if r.at_failure] or told or readings)[-1]
+    chosen = ([r for r in told if r.at_failure] or told or readings)[-1]
+    return chosen if chosen.source.line is None else _completed(chosen, readings)
+
+
+def _completed(chosen: DeviceReading, readings: list[DeviceReading]) -> DeviceReading:
+    """With what other lines of the same moment show: some tools print the devices here and their processes there."""
+    near = [one for one in reversed(readings) if _is_near(one, chosen)]
+    total = next((one.total_bytes for one in reversed(readings) if one.total_bytes is not None), None)
+    found = replace(chosen, total_bytes=total) if chosen.total_bytes is None else chosen
+    if found.used_bytes is None and (other := next((one for one in near if one.used_bytes is not None), None)):
+        found = replace(found, used_bytes=other.used_bytes, free_bytes=other.free_bytes)
+    if found.processes is None and (other := next((one for one in near if one.processes is not None), None)):
+        found = replace(found, processes=other.processes)
+    return found
+
+
+def _is_near(one: DeviceReading, other: DeviceReading) -> bool:
+    if one.time_seconds is not None and other.time_seconds is not None:
+        return abs(one.time_seconds - other.time_seconds) <= _SAME_MOMENT_SECONDS
+    return one.source.path == other.source.path
 
 
 def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:
@@ -84,25 +140,32 @@ def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:
         return
     source = reading.source
     computing = [p for p in reading.processes if p.kind != "G"]
-    facts.put("device.processes", len({p.pid for p in computing}), source, member)
+    facts.put("device.processes", len({who(p) for p in computing}), source, member)
     if any(p.own is not None for p in computing):
-        facts.put("device.own_processes", len({p.pid for p in computing if p.own}), source, member)
+        facts.put("device.own_processes", len({who(p) for p in computing if p.own}), source, member)
     foreign = [p for p in computing if p.own is False]
     if foreign and all(p.used_bytes is not None for p in foreign):
         facts.put("device.foreign_bytes", sum(p.used_bytes or 0 for p in foreign), source, member)
     if foreign:
         largest = max(foreign, key=lambda p: p.used_bytes or 0)
-        facts.put("device.foreign_process", _name(largest), source, member)
+        facts.put("device.foreign_process", name_of(largest), source, member)
     reserving = next((p for p in computing if p.name and _RESERVING.search(p.name)), None)
-    facts.put("device.reserving_process", None if reserving is None else _name(reserving), source, member)
+    facts.put("device.reserving_process", None if reserving is None else name_of(reserving), source, member)
     listed = [p.used_bytes for p in reading.processes]
     if reading.used_bytes is not None and all(size is not None for size in listed):
         unlisted = reading.used_bytes - sum(size or 0 for size in listed) - (reading.reserved_by_driver_bytes or 0)
         facts.put("device.unlisted_bytes", max(0, unlisted), source, member)
 
 
-def _name(process: DeviceProcess) -> str:
-    return f"{process.name or 'unnamed'} (pid {process.pid})"
+def who(process: DeviceProcess) -> int | str:
+    """What tells a process from the others on its device."""
+    return process.pid if process.pid is not None else f"{process.name}"
+
+
+def name_of(process: DeviceProcess) -> str:
+    """`python (pid 42)`, or the name alone where no pid is listed."""
+    name = process.name or "unnamed"
+    return name if process.pid is None else f"{name} (pid {process.pid})"
 
 
 def _put_growth(readings: list[DeviceReading], member: str, facts: FactSet) -> None:
@@ -129,12 +192,13 @@ def _put_shared(last: dict[int, DeviceReading], facts: FactSet) -> None:
     tables = {i: r.processes for i, r in last.items() if r.processes is not None}
     if not tables:
         return
-    places = Counter(pid for table in tables.values() for pid in {p.pid for p in table if p.kind != "G"})
+    pids = ({p.pid for p in table if p.kind != "G" and p.pid is not None} for table in tables.values())
+    places: Counter[int | None] = Counter(pid for table in pids for pid in table)
     facts.put("devices.processes_on_several", sum(count > 1 for count in places.values()), _source(last))
     first = tables.get(0)
     if first is not None:
         holding = {
-            p.pid for p in first if p.kind != "G" and (p.used_bytes or _CONTEXT_ONLY_BYTES) >= _CONTEXT_ONLY_BYTES
+            who(p) for p in first if p.kind != "G" and (p.used_bytes or _CONTEXT_ONLY_BYTES) >= _CONTEXT_ONLY_BYTES
         }
         facts.put("devices.processes_on_first", len(holding), last[0].source)
         visitors = [p for p in first if places[p.pid] > 1 and p.used_bytes is not None]

@@ -51,11 +51,12 @@ def _processes(evidence: Evidence, divided: set[str]) -> Iterator[Holding]:
     """The processes on each device, but for the failed one where what it holds is `divided` up already."""
     failed = {(device_member(device), record.pid) for device, record in speaking_records(evidence).items()}
     for index, readings in readings_by_device(evidence).items():
-        reading = readings[-1]
+        reading = next((one for one in reversed(readings) if one.processes is not None), readings[-1])
         for process in reading.processes or ():
             told = device_member(index) in divided and (device_member(index), process.pid) in failed
             if process.used_bytes and not told:
-                name = f"process {process.pid} ({process.name or 'unnamed'})"
+                named = process.name or "unnamed"
+                name = f"process {process.pid} ({named})" if process.pid is not None else f"process of {named}"
                 yield Holding(device_member(index), name, process.used_bytes, 1, str(reading.source))
 
 

@@ -1,24 +1,33 @@
-"""The curves of a run: host memory from the sampler, device memory from NVML and from the allocator."""
+"""The curves: host memory from the sampler, device memory from NVML, from the allocator and from tables in a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
+from ..model.devices import DeviceReading
 from ..model.diagnosis import Series
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
+from ..model.units import format_seconds
 from .deriver import device_member
+from .device_course import process_courses
+from .devices import name_of
 from .focus import focus
 from .snapshot_views import snapshot_series
 from .until import is_until_failure, points_until_failure, process_limit
+
+_MOST_PROCESSES = 3
+"""Of those on a device, the largest: more curves cannot be told apart in one picture."""
 
 
 def all_series(evidence: Evidence) -> tuple[Series, ...]:
     """Every curve with at least two points, each saying how it was sampled."""
     evidence = focus(evidence)
+    printed = list(_of_tables(evidence))
     of_runs = [series for run in evidence.runs for series in _of_run(run)]
     of_snapshots = [series for snapshot in evidence.snapshots for series in snapshot_series(snapshot)]
-    return tuple(series for series in (*of_runs, *of_snapshots) if len(series.times_seconds) >= 2)
+    return tuple(series for series in (*of_runs, *printed, *of_snapshots) if len(series.times_seconds) >= 2)
 
 
 def _of_run(run: RunRecord) -> Iterable[Series]:
@@ -45,6 +54,27 @@ def _of_run(run: RunRecord) -> Iterable[Series]:
         for name, field in (("allocated by torch", "allocated_bytes"), ("reserved by torch", "reserved_bytes")):
             points = [(s.time_seconds, v) for s in states if (v := getattr(s, field)) is not None]
             yield _series(device_member(device), name, points, "by the sampler inside the process", total)
+
+
+def _of_tables(evidence: Evidence) -> Iterable[Series]:
+    """What nvidia-smi and the like printed of each device in a loop, where its lines are dated."""
+    by_device: dict[int, list[DeviceReading]] = {}
+    for reading in evidence.devices:
+        if reading.time_seconds is not None:
+            by_device.setdefault(reading.index, []).append(reading)
+    for device, readings in sorted(by_device.items()):
+        total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
+        used = [(r.time_seconds or 0.0, r.used_bytes) for r in readings if r.used_bytes is not None]
+        yield _series(device_member(device), "used on the device", used, _interval(used), total)
+        courses = sorted(process_courses(readings), key=lambda one: -max(size for _, size in one[1]))
+        for process, points in courses[:_MOST_PROCESSES]:
+            yield _series(device_member(device), name_of(process), points, _interval(points), total)
+
+
+def _interval(points: list[tuple[float, int]]) -> str:
+    times = sorted(time for time, _ in points)
+    gaps = sorted(after - before for before, after in pairwise(times))
+    return f"about every {format_seconds(gaps[len(gaps) // 2])} as printed" if gaps else "as printed"
 
 
 def _series(where: str, name: str, points: list[tuple[float, int]], how: str, limit: int | None) -> Series:

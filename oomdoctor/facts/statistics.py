@@ -14,6 +14,8 @@ from .deriver import computed, device_member, member_namer
 from .steadiness import steady_rise
 from .until import is_until_failure
 
+_OFTEN = 6
+"""So many equal prints show that live memory stood level."""
 _PRINTED = ("peak_allocated_bytes", "non_releasable_bytes")
 
 
@@ -52,17 +54,22 @@ def _put_printed_growth(evidence: Evidence, facts: FactSet) -> None:
     name_member = member_namer(evidence)
     printed: dict[str, list[tuple[float, int]]] = {}
     sources: dict[str, Source] = {}
+    repeated: dict[str, set[int]] = {}
     for event in evidence.of_kind(EventKind.DEVICE_STATE):
         allocated = event.size("allocated_bytes")
         if allocated is not None:
             member = name_member(event.device)
             printed.setdefault(member, []).append((float(len(printed.get(member, ()))), allocated))
             sources[member] = event.source
+            if (event.size("repeats") or 0) >= _OFTEN:
+                repeated.setdefault(member, set()).add(allocated)
     for member, points in printed.items():
         rise = steady_rise(points)
         if rise is not None:
             facts.put("growth.steady", rise.steady, sources[member], member)
             facts.put("growth.bytes", rise.gained_bytes if rise.steady else None, sources[member], member)
+        elif {size for _, size in points} <= repeated.get(member, set()):  # of equal prints the first and last are kept
+            facts.put("growth.steady", False, sources[member], member)
 
 
 def _put_growth_outside_torch(run: RunRecord, facts: FactSet) -> None:

@@ -17,6 +17,7 @@ _LARGEST_SHARE = 1.5
 _NOISE = 0.01
 _LATE = 2 / 3
 _LEAST_LATE_GAIN = 0.1
+_LEAST_FLOOR_GAIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:
 
     Steady: at least four of five steps do not fall (by more than 1 % of the range), no single step makes more than half
     of the gain (of a sampler that was kept waiting: more than half as much again as its share of the time), the last
-    third of the time rises too (what rose and then stood still is not what failed), and the gain is at least 32 MiB and
+    third of the time rises too (what rose and then stood still is not what failed), the lowest of the last third lies
+    above the lowest of the first (what is given back again and again only swings), and the gain is at least 32 MiB and
     a quarter of the peak. The first point, taken while the program starts, does not count.
     """
     settled = points[1:]
@@ -54,9 +56,16 @@ def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:
         gained >= max(_FEWEST_BYTES, _LEAST_SHARE_OF_PEAK * peak)
         and rising >= _RISING_STEPS
         and not any(_is_jump(before, after, gained, seconds) for before, after in pairwise(settled))
+        and _floor_gain(sizes) >= _LEAST_FLOOR_GAIN * gained
         and sizes[-1] - _size_at(settled, settled[0][0] + _LATE * seconds) >= _LEAST_LATE_GAIN * gained
     )
     return Rise(steady, gained, seconds)
+
+
+def _floor_gain(sizes: Sequence[int]) -> int:
+    """By how much the lowest size of the last third of the points lies above that of the first."""
+    third = max(1, len(sizes) // 3)
+    return min(sizes[-third:]) - min(sizes[:third])
 
 
 def _is_jump(before: tuple[float, int], after: tuple[float, int], gained: int, seconds: float) -> bool:

@@ -111,7 +111,7 @@ def _number(text: str) -> float | None:
 
 
 def _pool(match: re.Match[str], line: Line) -> list[LogEvent]:
-    """vLLM's configuration of its pool, as the labels of a metric that is always 1."""
+    """VLLM's configuration of its pool, as the labels of a metric that is always 1."""
     labels = dict(_LABEL.findall(match["labels"]))
     blocks, tokens = _number(labels.get("num_gpu_blocks", "")), _number(labels.get("block_size", ""))
     share = _number(labels.get("gpu_memory_utilization", ""))

@@ -1,0 +1,107 @@
+"""What tables of devices in the input can show and what they cannot, in sentences for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from ..facts.deriver import device_member
+from ..facts.device_course import is_dated
+from ..facts.devices import readings_by_device
+from ..model.devices import DeviceReading
+from ..model.diagnosis import Missing
+from ..model.evidence import Evidence
+from ..model.facts import FactSet
+from ..model.units import MIB, format_bytes, format_seconds
+
+_MOST_DEVICES = 4
+"""Of which a sentence each is written; what is alike is written once."""
+_WORTH_NAMING = 512 * MIB
+_RATIO_WORTH_NAMING = 0.01
+
+
+def notes_on_looks(evidence: Evidence, facts: FactSet) -> tuple[str, ...]:
+    """One still shows a moment, a loop a course; bytes that no listed process holds are somebody's all the same."""
+    told = _told(evidence)
+    stills = [member for member, readings in told.items() if len(readings) == 1]
+    notes = []
+    if stills:
+        notes.append(
+            f"{_listed(stills)}: one still. It shows what was in use at that moment. It cannot show whether that grew, "
+            "how high it had been, or how much of what a process has reserved is live."
+        )
+    courses = [(_course(member, readings, facts), member) for member, readings in told.items() if len(readings) > 1]
+    courses.sort(key=lambda one: one[0])
+    alike = [(said, [member for _, member in group]) for said, group in groupby(courses, key=lambda one: one[0])]
+    notes += [f"{_listed(members)}: {said}" for said, members in alike[:_MOST_DEVICES]]
+    notes += list(_unlisted(told, facts))[:_MOST_DEVICES]
+    return tuple(notes)
+
+
+def missing_course(evidence: Evidence) -> Iterator[Missing]:
+    """How to get a series, where the input has stills only."""
+    told = _told(evidence)
+    if told and not evidence.runs and not evidence.snapshots and all(len(one) == 1 for one in told.values()):
+        yield Missing(
+            "how the memory in use on the device went over time",
+            "the input shows each device at one moment only, which proves nothing about growth",
+            "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5 > devices.csv, "
+            "while the command runs",
+        )
+
+
+def _told(evidence: Evidence) -> dict[str, list[DeviceReading]]:
+    """By device, the readings of tables that show memory in use."""
+    if not evidence.devices:
+        return {}
+    printed = {id(reading.source) for reading in evidence.devices}
+    by_member = {
+        device_member(index): [one for one in readings if id(one.source) in printed and one.used_bytes is not None]
+        for index, readings in readings_by_device(evidence).items()
+    }
+    return {member: readings for member, readings in by_member.items() if readings}
+
+
+def _course(member: str, readings: Sequence[DeviceReading], facts: FactSet) -> str:
+    sizes = [reading.used_bytes or 0 for reading in readings]
+    seconds = facts.value("device.watched_seconds", member)
+    over = f"{len(readings):,} readings"
+    over += f" in {format_seconds(float(seconds))}" if is_dated(readings) and isinstance(seconds, (int, float)) else ""
+    if facts.value("device.rise_steady", member) is True:
+        gained = facts.value("device.rise_bytes", member)
+        process, of_process = (facts.value(f"device.rise_process{end}", member) for end in ("", "_bytes"))
+        by = f" by {format_bytes(gained)}" if isinstance(gained, int) else ""
+        who = f" {process} gained {format_bytes(of_process)} of it." if isinstance(of_process, int) else ""
+        return (
+            f"memory in use rose steadily{by} over {over}.{who} Seen from outside, a rise is one of reserved segments: "
+            "whether tensors are kept, the allocator caches more or a library grows, torch.cuda.memory_allocated() "
+            "beside memory_reserved() tells."
+        )
+    if facts.value("device.level", member) is True:
+        return (
+            f"memory in use stood level at {format_bytes(sizes[-1])} over {over}. A pool set aside at start or a kept "
+            "cache looks so: it is no sign of a leak, and does not show what happens inside."
+        )
+    few = facts.value("device.level", member) is None
+    judged = ", too few to tell a rise from a step" if few else ", neither level nor rising steadily"
+    low, high = format_bytes(min(sizes)), format_bytes(max(sizes))
+    between = low if low == high else f"between {low} and {high}"
+    return f"memory in use was {between} over {over}{judged}."
+
+
+def _unlisted(told: dict[str, list[DeviceReading]], facts: FactSet) -> Iterator[str]:
+    for member in told:
+        unlisted, used = facts.value("device.unlisted_bytes", member), facts.value("device.used_bytes", member)
+        if not isinstance(unlisted, int) or not isinstance(used, int):
+            continue
+        if unlisted >= max(_WORTH_NAMING, _RATIO_WORTH_NAMING * used):
+            yield (
+                f"{member}: of {format_bytes(used)} in use the listed processes hold {format_bytes(used - unlisted)}. "
+                f"The other {format_bytes(unlisted)} are the driver's, or of processes that are not listed (another "
+                "container, another user, one that has ended), their contexts and libraries."
+            )
+
+
+def _listed(members: Sequence[str]) -> str:
+    shown = ", ".join(members[:8])
+    return shown if len(members) <= 8 else f"{shown} and {len(members) - 8} more"
