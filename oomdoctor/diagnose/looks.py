@@ -51,25 +51,27 @@ def missing_course(evidence: Evidence) -> Iterator[Missing]:
 
 
 def _told(evidence: Evidence) -> dict[str, list[DeviceReading]]:
-    """By device, the readings of tables that show memory in use."""
+    """By device, the readings of tables that show memory in use; where none does, those that list processes."""
     if not evidence.devices:
         return {}
     printed = {id(reading.source) for reading in evidence.devices}
-    by_member = {
-        device_member(index): [one for one in readings if id(one.source) in printed and one.used_bytes is not None]
-        for index, readings in readings_by_device(evidence).items()
-    }
-    return {member: readings for member, readings in by_member.items() if readings}
+    told: dict[str, list[DeviceReading]] = {}
+    for index, readings in readings_by_device(evidence).items():
+        mine = [one for one in readings if id(one.source) in printed]
+        found = [one for one in mine if one.used_bytes is not None] or [one for one in mine if one.processes]
+        if found:
+            told[device_member(index)] = found
+    return told
 
 
 def _course(member: str, readings: Sequence[DeviceReading], facts: FactSet) -> str:
-    sizes = [reading.used_bytes or 0 for reading in readings]
+    sizes = [reading.used_bytes for reading in readings if reading.used_bytes is not None]
+    process, of_process = (facts.value(f"device.rise_process{end}", member) for end in ("", "_bytes"))
     seconds = facts.value("device.watched_seconds", member)
     over = f"{len(readings):,} readings"
     over += f" in {format_seconds(float(seconds))}" if is_dated(readings) and isinstance(seconds, (int, float)) else ""
     if facts.value("device.rise_steady", member) is True:
         gained = facts.value("device.rise_bytes", member)
-        process, of_process = (facts.value(f"device.rise_process{end}", member) for end in ("", "_bytes"))
         by = f" by {format_bytes(gained)}" if isinstance(gained, int) else ""
         who = f" {process} gained {format_bytes(of_process)} of it." if isinstance(of_process, int) else ""
         return (
@@ -82,6 +84,9 @@ def _course(member: str, readings: Sequence[DeviceReading], facts: FactSet) -> s
             f"memory in use stood level at {format_bytes(sizes[-1])} over {over}. A pool set aside at start or a kept "
             "cache looks so: it is no sign of a leak, and does not show what happens inside."
         )
+    if not sizes:
+        rose = f": {process} rose steadily by {format_bytes(of_process)}" if isinstance(of_process, int) else ""
+        return f"only its processes were listed, over {over}{rose}."
     few = facts.value("device.level", member) is None
     judged = ", too few to tell a rise from a step" if few else ", neither level nor rising steadily"
     low, high = format_bytes(min(sizes)), format_bytes(max(sizes))

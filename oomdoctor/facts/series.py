@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Series
+from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from ..model.units import format_seconds
-from .deriver import device_member
+from .deriver import device_member, member_namer
 from .device_course import process_courses
 from .devices import name_of
 from .focus import focus
@@ -19,12 +20,14 @@ from .until import is_until_failure, points_until_failure, process_limit
 
 _MOST_PROCESSES = 3
 """Of those on a device, the largest: more curves cannot be told apart in one picture."""
+_MOST_PRINTED = 16
+"""Two for each of eight ranks."""
 
 
 def all_series(evidence: Evidence) -> tuple[Series, ...]:
     """Every curve with at least two points, each saying how it was sampled."""
     evidence = focus(evidence)
-    printed = list(_of_tables(evidence))
+    printed = [*_of_tables(evidence), *_of_prints(evidence)]
     of_runs = [series for run in evidence.runs for series in _of_run(run)]
     of_snapshots = [series for snapshot in evidence.snapshots for series in snapshot_series(snapshot)]
     return tuple(series for series in (*of_runs, *printed, *of_snapshots) if len(series.times_seconds) >= 2)
@@ -69,6 +72,21 @@ def _of_tables(evidence: Evidence) -> Iterable[Series]:
         courses = sorted(process_courses(readings), key=lambda one: -max(size for _, size in one[1]))
         for process, points in courses[:_MOST_PROCESSES]:
             yield _series(device_member(device), name_of(process), points, _interval(points), total)
+
+
+def _of_prints(evidence: Evidence) -> Iterable[Series]:
+    """What torch's allocator held by the program's own prints, where their lines are dated; each rank by itself."""
+    name_member = member_namer(evidence)
+    told: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for event in evidence.of_kind(EventKind.DEVICE_STATE):
+        rank = "" if event.rank is None else f" in rank {event.rank}"
+        for field, name in (("allocated_bytes", "allocated by torch"), ("reserved_bytes", "reserved by torch")):
+            size = event.size(field)
+            if event.time_seconds is not None and size is not None:
+                key = (name_member(event.device), f"{name}{rank}")
+                told.setdefault(key, []).append((event.time_seconds, size))
+    for (member, name), points in list(told.items())[:_MOST_PRINTED]:
+        yield _series(member, name, points, _interval(points), None)
 
 
 def _interval(points: list[tuple[float, int]]) -> str:

@@ -82,6 +82,21 @@ def test_bytes_that_nobody_names_are_subtracted():
     assert len(notes(*looks([20000], processes=unknown))) == 1
 
 
+def test_processes_alone():
+    def listed(line: int, size: int) -> DeviceReading:
+        process = DeviceProcess(7, size * MIB, "train.py", "C")
+        return DeviceReading(0, Source(path="p", line=line), processes=(process,))
+
+    (still,) = notes(listed(1, 4000))
+    assert still.startswith("cuda:0: one still.")
+    (rising,) = notes(*(listed(line, 1000 * line) for line in range(1, 13)))
+    assert rising == (
+        "cuda:0: only its processes were listed, over 12 readings: train.py (pid 7) rose steadily by 9.77 GiB."
+    )
+    (level,) = notes(*(listed(line, 1000) for line in range(1, 13)))
+    assert level == "cuda:0: only its processes were listed, over 12 readings."
+
+
 def test_the_report_holds_them(tmp_path):
     path = tmp_path / "dmon.txt"
     rows = "".join(f"    0    50     5     0     0 {1000 + 100 * step:5}     4\n" for step in range(20))

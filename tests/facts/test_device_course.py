@@ -192,3 +192,21 @@ def test_curves_of_dated_readings():
     assert of_device.how_sampled == "about every 5.00 s as printed"
     assert (of_process.name, of_process.values_bytes[-1]) == ("train.py (pid 7)", mib(4003))
     assert all_series(Evidence(devices=loop([1, 2, 3], dated=False))) == ()
+
+
+def test_curves_of_what_a_program_printed_of_its_allocator():
+    prints = tuple(
+        LogEvent(
+            EventKind.DEVICE_STATE,
+            Source(path="train.log", line=step),
+            {"allocated_bytes": mib(100 * step), "reserved_bytes": mib(200 * step)},
+            device=0,
+            time_seconds=60.0 * step,
+        )
+        for step in range(1, 4)
+    )
+    allocated, reserved = all_series(Evidence(events=prints))
+    assert (allocated.where, allocated.name, allocated.values_bytes[-1]) == ("cuda:0", "allocated by torch", mib(300))
+    assert (reserved.name, reserved.how_sampled) == ("reserved by torch", "about every 60 s as printed")
+    undated = tuple(LogEvent(one.kind, one.source, one.fields, device=0) for one in prints)
+    assert all_series(Evidence(events=undated)) == ()

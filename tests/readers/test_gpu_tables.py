@@ -101,6 +101,8 @@ def test_a_program_that_logs_between_the_rows_is_no_hindrance():
     lines = samples.CSV.splitlines(keepends=True)
     mixed = lines[0] + "".join(f"{line}step 1, loss 2, a, b, c, d, e\nplain\n" for line in lines[1:])
     assert course(read(mixed).device_readings, 0) == [1000, 1500]
+    numbers = "index, memory.used [MiB]\n0, 5 MiB\n0, 17\n1, 2\n0, 6 MiB\n"  # a program's own rows have no units
+    assert course(read(numbers).device_readings, 0) == [5, 6]
 
 
 def test_dmon():

@@ -45,6 +45,8 @@ class Rows(Piece):
     def __init__(self, path: str, memory: Memory) -> None:
         super().__init__(path, memory)
         self.columns: list[tuple[str, str]] = []
+        self.with_units: bool | None = None
+        """Whether the rows print units; None: there was none yet."""
         self.look: list[Draft] = []
         """Devices whose processes may still be listed, and rows that do not say which device they are of."""
         self.headers = 0
@@ -57,7 +59,7 @@ class Rows(Piece):
             if not any(name == "pid" for name, _ in columns):  # processes belong to the devices listed before
                 self.headers += _HEADER.match(line.text) is not None
                 self._end_of_look()
-            self.columns = columns
+            self.columns, self.with_units = columns, None
             return True
         cells = line.text.split(",")
         if not self.columns:
@@ -81,11 +83,15 @@ class Rows(Piece):
         if len(texts) != len(self.columns):
             return None
         row: _Row = {}
-        told = False
+        told, with_units = False, self.with_units
         for (name, unit), text in zip(self.columns, texts, strict=True):
             text = text.strip()
             value: str | int | None = None if text[:1] in _MARKS and _UNKNOWN.fullmatch(text) else text
             if name in _SIZES and isinstance(value, str):
+                if with_units is None:
+                    with_units = not value.isdecimal()
+                elif with_units is value.isdecimal():
+                    return None
                 value = size(f"{value} {unit or 'MiB'}" if value.isdecimal() else value)
             elif name in _NUMBERS and isinstance(value, str):
                 value = whole(value)
@@ -93,6 +99,8 @@ class Rows(Piece):
                 return None
             told = told or (value is not None and name in _CHECKED)
             row[name] = value
+        if told:
+            self.with_units = with_units
         return row if told else None
 
     def _read_device(self, row: _Row, line: TableLine) -> None:
