@@ -26,6 +26,7 @@ _PATIENCE = 60
 _SIZES = frozenset({*_MEMORY, "memory.reserved"})
 _NUMBERS = frozenset({"index", "pid"})
 _CHECKED = _SIZES | _NUMBERS
+_NAMES = frozenset({"timestamp", "name", "gpu_name", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "process_name"})
 _MARKS = ("", "[", "N", "E")
 """With these begin the words for what is not known."""
 _Row = dict[str, "str | int | None"]
@@ -47,6 +48,8 @@ class Rows(Piece):
         self.columns: list[tuple[str, str]] = []
         self.with_units: bool | None = None
         """Whether the rows print units; None: there was none yet."""
+        self.names_something = False
+        """Whether a column says more than numbers do, which another program may write as well."""
         self.look: list[Draft] = []
         """Devices whose processes may still be listed, and rows that do not say which device they are of."""
         self.headers = 0
@@ -60,6 +63,7 @@ class Rows(Piece):
                 self.headers += _HEADER.match(line.text) is not None
                 self._end_of_look()
             self.columns, self.with_units = columns, None
+            self.names_something = any(name in _NAMES for name, _ in columns)
             return True
         cells = line.text.split(",")
         if not self.columns:
@@ -90,7 +94,7 @@ class Rows(Piece):
             if name in _SIZES and isinstance(value, str):
                 if with_units is None:
                     with_units = not value.isdecimal()
-                elif with_units is value.isdecimal():
+                elif with_units is value.isdecimal() and not self.names_something:
                     return None
                 value = size(f"{value} {unit or 'MiB'}" if value.isdecimal() else value)
             elif name in _NUMBERS and isinstance(value, str):
