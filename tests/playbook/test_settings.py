@@ -88,7 +88,7 @@ def test_where_the_version_is_unknown_each_spelling_says_which_versions_it_is_fo
 def test_a_value_written_out_can_be(pair):
     _, remedy = pair
     knob, value = KNOBS[remedy.set.knob], remedy.set.value.outline()
-    if knob.takes == "switch" or remedy.set.value.names:
+    if knob.takes == "switch" or remedy.set.value.names or value.startswith("<"):
         return
     assert not value.startswith("-") or knob.takes == "text"
     if knob.takes == "integer" and value:
