@@ -59,9 +59,9 @@ def test_the_value_is_taken_by_every_version_that_has_the_knob(pair):
         if not knob.spelled(release):
             continue  # the version lacks the option, and the remedy is not shown
         known = known_of(knob.framework, release)
-        if remedy.applies is not None and known.keys() >= set(remedy.applies.names):
-            if remedy.applies.value(known.get) is False:
-                continue
+        decided = remedy.applies is not None and known.keys() >= set(remedy.applies.names)
+        if decided and remedy.applies.value(known.get) is False:
+            continue
         if knob.refusal(value or "<N>", release) is not None:
             assert not KNOBS.spell(knob.id, value, release).lines, "a refused value is not shown"
             hidden.append(version_key(release))
