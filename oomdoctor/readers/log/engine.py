@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from ...model.devices import DeviceReading
@@ -16,11 +14,14 @@ from ...model.events import LogEvent
 from ...model.source import Source
 from .. import nvidia_smi
 from ..text import Utf8Chunks, clean, decode
-from .family import Family, Line, Pattern
+from . import index
+from .family import Family, Line
+from .index import PatternIndex
 from .ledger import EventLedger, ExcerptShelf
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
-from .scan import LiteralScanner
+from .scan import ESCAPE
+from .waiting import WaitingText
 
 _CONTEXT = 6
 """Lines shown on either side of an event."""
@@ -32,6 +33,15 @@ _BEFORE_ANCHOR = 1 << 12
 _LONGEST_SHOWN = 2000
 _DEVICE_READINGS = 2000
 """Readings of nvidia-smi in a loop that are kept: so many of the first, and as many of the last."""
+_PERIODIC_FIRST, _PERIODIC_LAST = 1000, 2000
+"""Periodic lines that are read: so many of the first and of the last. The ledger has room for more, for the next."""
+_PERIODIC_AFTER_OTHERS = 8
+"""And of those after any other event: that a server serves again is news after a start or a failure."""
+_WAITING = 4 << 20
+"""Bytes at the end of a log in which the last ones are looked for."""
+_PASSED_OVER = (
+    "of the figures that a server prints again and again, those between the earliest and the latest were passed over"
+)
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -67,35 +77,22 @@ class _Span(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True)
-class _Index:
-    """The patterns of some families, and what finds their anchors."""
-
-    patterns: Mapping[str, Sequence[tuple[int, Pattern]]]
-    """By anchor, each with its place in the order of the families."""
-    scanner: LiteralScanner
-
-
-@cache
-def _index_of(families: tuple[Family, ...]) -> _Index:
-    """Kept, for it takes as long as reading some megabytes, and a folder may hold thousands of small logs."""
-    patterns: dict[str, list[tuple[int, Pattern]]] = {}
-    for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
-        patterns.setdefault(pattern.anchor, []).append((number, pattern))
-    return _Index(patterns, LiteralScanner([*patterns, *nvidia_smi.ANCHORS]))
-
-
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
-        index = _index_of(tuple(families))
-        self.patterns, self.scanner = index.patterns, index.scanner
+        self.families = tuple(families)
+        self.index = index.whole(self.families)
+        self.periodic_left = _PERIODIC_FIRST
+        """Periodic lines that are still read as they come; once there are none, they wait for the end of the log."""
+        self.waiting = WaitingText(_WAITING)
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
         self.first_devices: list[DeviceReading] = []
         self.last_devices: deque[DeviceReading] = deque(maxlen=_DEVICE_READINGS)
         self.table_ends = 0
         """Number of the last line of the nvidia-smi table read last."""
         self.buffer = b""
+        self.coloured = False
+        """Whether the log holds terminal escapes."""
         self.lines_before = 0
         """Lines of the log that end before the place counted to."""
         self.counted_to = 0
@@ -104,6 +101,7 @@ class _Reader:
         done = 0
         """Place in the buffer up to which lines were handled."""
         for chunk in chunks:
+            self.coloured = self.coloured or ESCAPE in chunk
             drop = max(0, done - _REACH)
             self.count_lines(drop)
             self.buffer = self.buffer[drop:] + chunk
@@ -113,14 +111,15 @@ class _Reader:
                 progress(chunks.bytes_read)
         self.handle(done, len(self.buffer))
         self.count_lines(len(self.buffer))
-        unfinished = bool(self.buffer) and not self.buffer.endswith(b"\n")
+        lines_read = self.lines_before + (bool(self.buffer) and not self.buffer.endswith(b"\n"))
+        notes = [*chunks.notes, *self.ledger.notes(), *self.read_waiting()]
         return LogReading(
             self.ledger.events(),
             self.shelf.excerpts(),
             (*self.first_devices, *self.last_devices),
             chunks.bytes_read,
-            self.lines_before + unfinished,
-            (*chunks.notes, *self.ledger.notes()),
+            lines_read,
+            tuple(notes),
         )
 
     def last_line_start(self, done: int) -> int:
@@ -139,17 +138,43 @@ class _Reader:
 
     def handle(self, start: int, end: int) -> int:
         """Handles the lines of the buffer that begin in [start, end); returns `end`."""
-        span: _Span | None = None
-        anchors: set[str] = set()
-        for hit in self.scanner.hits(self.buffer, start, end):
-            if span is None or hit.position >= span.end:
-                if span is not None:
-                    self.handle_line(span, anchors)
-                span, anchors = self.span_at(hit.position), set()
-            anchors.update(hit.literals)
-        if span is not None:
-            self.handle_line(span, anchors)
+        place = start
+        while place < end:
+            if self.periodic_left > 0:
+                place = self.handle_with(self.index, place, end)
+            else:
+                first = place
+                place = self.handle_with(index.without_periodic(self.families), place, end)
+                self.count_lines(first)
+                self.waiting.add(self.buffer[first:place], self.lines_before)
         return end
+
+    def handle_with(self, patterns: PatternIndex, start: int, end: int) -> int:
+        """Handles lines until others are to be read than until now; returns where."""
+        place, reads_periodic = start, self.periodic_left > 0
+        while (found := patterns.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+            place = self.handle_found(patterns, found)
+            if (self.periodic_left > 0) is not reads_periodic:
+                return min(place, end)
+        return end
+
+    def handle_found(self, patterns: PatternIndex, found: int) -> int:
+        """Handles the line with an anchor at `found`; returns where it ends."""
+        span = self.span_at(found)
+        self.handle_line(span, patterns, patterns.scanner.anchors_in(self.buffer[found : span.end]))
+        return max(span.end, found + 1)
+
+    def read_waiting(self) -> Sequence[str]:
+        """Reads the last of the periodic lines that were passed over; a note where there were more."""
+        periodic = None if self.waiting.is_empty else index.only_periodic(self.families)
+        if periodic is None:
+            return ()
+        last, passed_over = self.waiting.last(periodic.scanner, _PERIODIC_LAST, self.coloured)
+        for text, lines_before, places in last:
+            self.buffer, self.lines_before, self.counted_to = text, lines_before, 0
+            for place in places:
+                self.handle_found(periodic, place)
+        return (_PASSED_OVER,) if passed_over else ()
 
     def span_at(self, place: int) -> _Span:
         buffer = self.buffer
@@ -165,18 +190,22 @@ class _Reader:
         self.count_lines(start)
         return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
 
-    def handle_line(self, span: _Span, anchors: set[str]) -> None:
+    def handle_line(self, span: _Span, patterns: PatternIndex, anchors: Sequence[int]) -> None:
         text = clean(decode(self.buffer[span.start : span.end]))
         stripped = strip(text)
-        if span.number > self.table_ends and not anchors.isdisjoint(nvidia_smi.ANCHORS):
+        if span.number > self.table_ends and patterns.in_table(anchors):
             self.read_table(span, stripped.text)
+        there = patterns.of(anchors)
         for line in self.lines(span, stripped):
-            there = [self.patterns[anchor] for anchor in anchors if anchor in self.patterns and anchor in line.text]
-            for _, pattern in there[0] if len(there) == 1 else sorted(chain(*there), key=_number):
-                if (match := pattern.regex.search(line.text)) is None:
+            for pattern in there:
+                if (match := pattern.compiled.search(line.text)) is None:
                     continue
                 for event in _events(pattern.build(match, line)):
                     self.record(event, span, text)
+                    if pattern.periodic:
+                        self.periodic_left -= 1
+                    else:
+                        self.periodic_left = max(self.periodic_left, _PERIODIC_AFTER_OTHERS)
 
     def lines(self, span: _Span, stripped: Stripped) -> Sequence[Line]:
         """The line; or the lines of the text that a JSON record holds, each with the others as its neighbours."""
@@ -237,7 +266,7 @@ class _Reader:
             yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
 
     def record(self, event: LogEvent, span: _Span, text: str) -> None:
-        self.ledger.add(event)
+        self.ledger.add(event, span.number)
         if not self.shelf.wants(event.kind, span.number):
             return
         before = self.shown_before(span.start)
@@ -296,10 +325,6 @@ def _stretch(texts: Iterator[str], layout: nvidia_smi.Layout) -> list[str]:
 
 def _last_state(line: bytes) -> str:
     return clean(decode(line.rstrip(b"\r").rpartition(b"\r")[2][:_LONGEST]))
-
-
-def _number(numbered: tuple[int, Pattern]) -> int:
-    return numbered[0]
 
 
 def _events(built: LogEvent | Iterable[LogEvent] | None) -> Iterable[LogEvent]:
