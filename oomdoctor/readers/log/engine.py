@@ -14,14 +14,13 @@ from ...model.events import LogEvent
 from ...model.source import Source
 from .. import nvidia_smi
 from ..text import Utf8Chunks, clean, decode
-from . import index
 from .family import Family, Line
-from .index import PatternIndex
+from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
-from .scan import ESCAPE
-from .waiting import WaitingText
+from .scan import ESCAPE, Anchor
+from .waiting import Tally, WaitingText
 
 _CONTEXT = 6
 """Lines shown on either side of an event."""
@@ -33,14 +32,13 @@ _BEFORE_ANCHOR = 1 << 12
 _LONGEST_SHOWN = 2000
 _DEVICE_READINGS = 2000
 """Readings of nvidia-smi in a loop that are kept: so many of the first, and as many of the last."""
-_PERIODIC_FIRST, _PERIODIC_LAST = 1000, 2000
-"""Periodic lines that are read: so many of the first and of the last. The ledger has room for more, for the next."""
-_PERIODIC_AFTER_OTHERS = 8
-"""And of those after any other event: that a server serves again is news after a start or a failure."""
 _WAITING = 4 << 20
-"""Bytes at the end of a log in which the last ones are looked for."""
+"""Bytes at the end of a log in which the last of the lines are looked for that wait for it (at most a chunk more)."""
+_LAST_WAITING = 2000
+_LINES_AFTER_NEWS = 8
+"""Lines that do not wait after a new statement: that a server serves again is news after a start or a failure."""
 _PASSED_OVER = (
-    "of the figures that a server prints again and again, those between the earliest and the latest were passed over"
+    "of lines that a log repeats with ever other figures, those between the earliest and the latest were passed over"
 )
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
@@ -80,17 +78,22 @@ class _Span(NamedTuple):
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
-        self.families = tuple(families)
-        self.index = index.whole(self.families)
-        self.periodic_left = _PERIODIC_FIRST
-        """Periodic lines that are still read as they come; once there are none, they wait for the end of the log."""
-        self.waiting = WaitingText(_WAITING)
+        self.all = index_of(tuple(families))
+        self.sought = self.all
+        """What is looked for now: all, or what has not had its share yet."""
+        self.rest = self.all
+        self.tally = Tally(self.all)
+        self.waiting: WaitingText | None = None
+        self.lines_of_all = 0
+        """Lines for which everything is looked for once more."""
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
         self.first_devices: list[DeviceReading] = []
         self.last_devices: deque[DeviceReading] = deque(maxlen=_DEVICE_READINGS)
         self.table_ends = 0
         """Number of the last line of the nvidia-smi table read last."""
         self.buffer = b""
+        self.offset = 0
+        """Where in the log the buffer begins."""
         self.coloured = False
         """Whether the log holds terminal escapes."""
         self.lines_before = 0
@@ -105,6 +108,7 @@ class _Reader:
             drop = max(0, done - _REACH)
             self.count_lines(drop)
             self.buffer = self.buffer[drop:] + chunk
+            self.offset += drop
             done, self.counted_to = done - drop, self.counted_to - drop
             done = self.handle(done, self.last_line_start(done))
             if progress is not None:
@@ -112,7 +116,8 @@ class _Reader:
         self.handle(done, len(self.buffer))
         self.count_lines(len(self.buffer))
         lines_read = self.lines_before + (bool(self.buffer) and not self.buffer.endswith(b"\n"))
-        notes = [*chunks.notes, *self.ledger.notes(), *self.read_waiting()]
+        passed_over = self.read_waiting()
+        notes = [*chunks.notes, *self.ledger.notes(), *passed_over]
         return LogReading(
             self.ledger.events(),
             self.shelf.excerpts(),
@@ -139,42 +144,47 @@ class _Reader:
     def handle(self, start: int, end: int) -> int:
         """Handles the lines of the buffer that begin in [start, end); returns `end`."""
         place = start
-        while place < end:
-            if self.periodic_left > 0:
-                place = self.handle_with(self.index, place, end)
-            else:
-                first = place
-                place = self.handle_with(index.without_periodic(self.families), place, end)
-                self.count_lines(first)
-                self.waiting.add(self.buffer[first:place], self.lines_before)
+        while (found := self.sought.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+            place = self.handle_found(found)
+        if self.waiting is not None:
+            self.count_lines(start)
+            self.waiting.add(self.buffer[start:end], self.offset + start, self.lines_before)
         return end
 
-    def handle_with(self, patterns: PatternIndex, start: int, end: int) -> int:
-        """Handles lines until others are to be read than until now; returns where."""
-        place, reads_periodic = start, self.periodic_left > 0
-        while (found := patterns.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
-            place = self.handle_found(patterns, found)
-            if (self.periodic_left > 0) is not reads_periodic:
-                return min(place, end)
-        return end
-
-    def handle_found(self, patterns: PatternIndex, found: int) -> int:
+    def handle_found(self, found: int) -> int:
         """Handles the line with an anchor at `found`; returns where it ends."""
         span = self.span_at(found)
-        self.handle_line(span, patterns, patterns.scanner.anchors_in(self.buffer[found : span.end]))
+        anchors = self.all.anchors_in(self.buffer[found : span.end])
+        new = self.handle_line(span, anchors)
+        if self.waiting is not None:
+            self.waiting.mark(self.offset + span.start)
+            self.lines_of_all -= 1
+            if new and not self.tally.full.issuperset(anchors):
+                self.lines_of_all = _LINES_AFTER_NEWS
+            self.sought = self.all if self.lines_of_all > 0 else self.rest
+        if self.tally.add(anchors, new):
+            self.sought = self.rest = self.all.without(self.tally.full)
+            self.waiting = self.waiting or WaitingText(_WAITING, self.offset + span.end)
         return max(span.end, found + 1)
 
     def read_waiting(self) -> Sequence[str]:
-        """Reads the last of the periodic lines that were passed over; a note where there were more."""
-        periodic = None if self.waiting.is_empty else index.only_periodic(self.families)
-        if periodic is None:
+        """Reads the last of the lines that were passed over; a note where there were more."""
+        if self.waiting is None:
             return ()
-        last, passed_over = self.waiting.last(periodic.scanner, _PERIODIC_LAST, self.coloured)
-        for text, lines_before, places in last:
-            self.buffer, self.lines_before, self.counted_to = text, lines_before, 0
-            for place in places:
-                self.handle_found(periodic, place)
-        return (_PASSED_OVER,) if passed_over else ()
+        waiting, scanner = self.waiting, self.all.only(self.tally.full).scanner
+        self.buffer, self.lines_before = waiting.take()
+        self.counted_to = 0
+        places: list[int] = []
+        place, end = 0, len(self.buffer)
+        while (found := scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+            span = self.span_at(found)
+            if waiting.waits(span.start):
+                places.append(found)
+            place = max(span.end, found + 1)
+        self.waiting = None
+        for found in places[-_LAST_WAITING:]:
+            self.handle_found(found)
+        return (_PASSED_OVER,) if waiting.dropped or len(places) > _LAST_WAITING else ()
 
     def span_at(self, place: int) -> _Span:
         buffer = self.buffer
@@ -190,22 +200,21 @@ class _Reader:
         self.count_lines(start)
         return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
 
-    def handle_line(self, span: _Span, patterns: PatternIndex, anchors: Sequence[int]) -> None:
+    def handle_line(self, span: _Span, anchors: Sequence[Anchor]) -> bool:
+        """Whether the line says something new."""
         text = clean(decode(self.buffer[span.start : span.end]))
         stripped = strip(text)
-        if span.number > self.table_ends and patterns.in_table(anchors):
+        if span.number > self.table_ends and not TABLES.isdisjoint(anchors):
             self.read_table(span, stripped.text)
-        there = patterns.of(anchors)
+        patterns = self.all.patterns(anchors)
+        new = False
         for line in self.lines(span, stripped):
-            for pattern in there:
+            for pattern in patterns:
                 if (match := pattern.compiled.search(line.text)) is None:
                     continue
                 for event in _events(pattern.build(match, line)):
-                    self.record(event, span, text)
-                    if pattern.periodic:
-                        self.periodic_left -= 1
-                    else:
-                        self.periodic_left = max(self.periodic_left, _PERIODIC_AFTER_OTHERS)
+                    new = self.record(event, span, text) or new
+        return new
 
     def lines(self, span: _Span, stripped: Stripped) -> Sequence[Line]:
         """The line; or the lines of the text that a JSON record holds, each with the others as its neighbours."""
@@ -265,14 +274,16 @@ class _Reader:
             place = max(self.buffer.rfind(b"\n", first, end), self.buffer.rfind(b"\r", first, end)) + 1 or first
             yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
 
-    def record(self, event: LogEvent, span: _Span, text: str) -> None:
-        self.ledger.add(event, span.number)
+    def record(self, event: LogEvent, span: _Span, text: str) -> bool:
+        """Whether it is something new."""
+        new = self.ledger.add(event, span.number)
         if not self.shelf.wants(event.kind, span.number):
-            return
+            return new
         before = self.shown_before(span.start)
         lines = [*before, text, *self.shown_after(span.end)]
         first = max(1, span.number - len(before))
         self.shelf.add(event.kind, span.number, first, [line[:_LONGEST_SHOWN] for line in lines])
+        return new
 
     def shown_before(self, place: int) -> list[str]:
         """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""

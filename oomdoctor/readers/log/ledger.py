@@ -40,8 +40,8 @@ class EventLedger:
         self._dropped: dict[EventKind, int] = {}
         self._count = 0
 
-    def add(self, event: LogEvent, line: int) -> None:
-        """Records `event` of a line; events of one line stay in the order in which they come."""
+    def add(self, event: LogEvent, line: int) -> bool:
+        """Records `event` of a line, whether or not it is new; events of one line stay in the order they come in."""
         self._count += 1
         order = (line, self._count)
         same: object = event.kind if event.kind in _ONE_STATEMENT else frozenset(event.fields.items())
@@ -51,15 +51,16 @@ class EventLedger:
             entry.last, entry.last_order, entry.count = event, order, entry.count + 1
             if key in last:
                 last.move_to_end(key)
-            return
+            return False
         entry = _Entry(order, event, order, event)
         if len(first) < _FIRST:
             first[key] = entry
-            return
+            return True
         last[key] = entry
         if len(last) > _LAST:
             _, gone = last.popitem(last=False)
             self._dropped[event.kind] = self._dropped.get(event.kind, 0) + gone.count
+        return True
 
     def events(self) -> tuple[LogEvent, ...]:
         """What was kept, in the order of the log."""

@@ -36,6 +36,8 @@ class Anchor:
     def pattern(self, gap: bytes = b"") -> bytes:
         """A regular expression in which `gap` may stand between any two bytes of the literal."""
         raw = self.literal.encode()
+        if not gap:
+            return self.led_by.encode() + re.escape(raw)
         return self.led_by.encode() + gap + gap.join(re.escape(raw[place : place + 1]) for place in range(len(raw)))
 
 

@@ -30,8 +30,8 @@ def running(reading: LogReading) -> list[object]:
 
 
 def test_a_short_log_is_read_whole() -> None:
-    reading = read("".join(map(load, range(1000))))
-    assert running(reading) == list(range(1000))
+    reading = read("".join(map(load, range(3000))))
+    assert running(reading) == list(range(3000))
     assert reading.notes == ()
 
 
@@ -64,3 +64,23 @@ def test_a_failure_on_the_same_line_is_not_passed_over() -> None:
     text = "".join(map(load, range(10_000))) + load(7).strip() + " " + OOM + "".join(map(load, range(20_000, 90_000)))
     (oom,) = (event for event in read(text).events if event.kind is K.DEVICE_OOM)
     assert oom.source.line == 10_001
+
+
+def test_work_on_ever_new_failures_is_bounded_and_the_first_and_the_last_are_kept() -> None:
+    def oom(mib: int) -> str:
+        return OOM.replace("2.50 GiB", f"{mib} MiB")
+
+    end = "srun: error: node1: task 0: Out Of Memory\n"
+    count = 30_000
+    text = "".join(oom(number) for number in range(1, count // 2)) + START
+    text += "".join(oom(number) for number in range(count // 2, count)) + end
+    reading = read(text)
+    sizes = [event.fields["requested_bytes"] // (1 << 20) for event in reading.events if event.kind is K.DEVICE_OOM]  # type: ignore[operator]
+    assert sizes[:1000] == list(range(1, 1001))
+    assert sizes[-2000:] == list(range(count - 2000, count))
+    assert len(sizes) == len(set(sizes)) == 4000
+    kinds = [event.kind for event in reading.events]
+    assert kinds.count(K.ENGINE_KV_AVAILABLE) == 1
+    assert kinds[-1] is K.PROCESS_KILLED
+    assert reading.events[-1].source.line == count + 1
+    assert any("passed over" in note for note in reading.notes)
