@@ -1,25 +1,13 @@
-"""Anchors are found wherever they stand, with RE2 and without it."""
+"""Anchors are found wherever they stand."""
 
 from __future__ import annotations
 
-import pytest
-
-from oomdoctor.readers.log import scan
 from oomdoctor.readers.log.registry import ALL_FAMILIES
 from oomdoctor.readers.log.scan import Anchor, AnchorScanner
 
 PATTERNS = [pattern for family in ALL_FAMILIES for pattern in family.patterns]
 ANCHORS = sorted({pattern.anchor for pattern in PATTERNS})
 COLOUR = b"\x1b[1;36m"
-
-
-@pytest.fixture(params=["re2", "re"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "re":
-        monkeypatch.setattr(scan, "re2", None)
-    else:
-        pytest.importorskip("re2")
-    return str(request.param)
 
 
 def test_every_anchor_is_found_at_its_place() -> None:
