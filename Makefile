@@ -39,9 +39,10 @@ reports: .venv/installed
 playbook: .venv/installed
 	$(BIN)/python scripts/make_playbook.py
 
-# On an idle machine. The second part needs the environment that `make device` makes.
+# On an idle machine. The last part needs the environment that `make device` makes.
 bench: .venv/installed device
 	$(BIN)/python scripts/bench.py
+	$(BIN)/python scripts/bench_log.py
 	$(BIN)/python scripts/bench_device.py
 
 clean:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from ..errors import UsageError
-from ..model.units import format_bytes
 from .output import is_terminal, print_report, say
+from .progress import progress_bar
 
 FORMATS = ("terminal", "html", "json", "markdown")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
@@ -73,7 +70,7 @@ def analyze(
         paths = (*paths, str(_configuration(model)))
     _spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
-    with _progress() as progress:
+    with progress_bar() as progress:
         diagnosis = diagnose(paths, command=command, rules=rule_directories, stdin=stdin, progress=progress)
     text = render(diagnosis, chosen)
     if output is None:
@@ -118,26 +115,3 @@ def _write(output: Path, text: str) -> None:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], None] | None]:
-    """Tells on a terminal how far the reading is, once it has taken more than a second; nothing elsewhere."""
-    if not is_terminal(sys.stderr):
-        yield None
-        return
-    from ..report.text import one_line
-
-    started, told = time.monotonic(), 0.0
-
-    def tell(path: str, done_bytes: int) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if now - started > 1 and now - told > 0.1:
-            told = now
-            sys.stderr.write(f"\r\x1b[Kreading {one_line(path[-50:])}: {format_bytes(done_bytes)}")
-            sys.stderr.flush()
-
-    yield tell
-    if told:
-        sys.stderr.write("\r\x1b[K")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
-from ..readers.inputs import read_inputs
+from ..readers.inputs import Progress, read_inputs
 from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
@@ -33,13 +33,13 @@ def diagnose(
     command: str | None = None,
     rules: Sequence[Path] = (),
     stdin: BinaryIO | None = None,
-    progress: Callable[[str, int], None] | None = None,
+    progress: Progress | None = None,
     now_seconds: float | None = None,
 ) -> Diagnosis:
     """Read the inputs and say what they mean.
 
     `command` is the launch line where the input lacks it; `rules` are directories beside the shipped playbook;
-    `stdin` is what `-` names; `progress` is told (input, bytes read so far).
+    `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known).
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
     evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import SpooledTemporaryFile
 from typing import IO, BinaryIO, cast
 
 from ..bundle.read import leads_inside
@@ -25,7 +24,8 @@ from .snapshot import read_snapshot
 MAX_FILES_IN_FOLDER = 2_000
 """A folder with more files is read up to here, in order of name, and the result says so."""
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int, int | None], None]
+"""Is told the input, the bytes of it read so far, and all its bytes where they are known."""
 
 
 def read_inputs(
@@ -123,16 +123,11 @@ class _Reading:
             self._read_pipe(stream, shown)
 
     def _read_pipe(self, stream: BinaryIO, shown: str) -> None:
-        with SpooledTemporaryFile(max_size=64 << 20) as spool:
-            while piece := stream.read(1 << 20):
-                spool.write(piece)
-            spool.seek(0)
-            head = spool.read(HEAD_BYTES)
-            spool.seek(0)
-            if identify(head) is InputKind.SNAPSHOT:
-                self.record(shown, InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
-            else:
-                self._read_stream(cast(BinaryIO, spool), head, shown)
+        head = stream.read(HEAD_BYTES)
+        if identify(head) is InputKind.SNAPSHOT:
+            self.record(shown, InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
+        else:
+            self._read_stream(cast(BinaryIO, _Resumed(head, stream)), head, shown)
 
     def _read_folder(self, folder: Path, shown: str) -> None:
         if is_bundle(folder):
@@ -188,7 +183,7 @@ class _Reading:
                 if identify(head) is InputKind.SNAPSHOT:
                     self._read_snapshot(path, shown)
                 else:
-                    self._read_stream(stream, head, shown)
+                    self._read_stream(stream, head, shown, os.fstat(stream.fileno()).st_size)
         except OSError as error:
             self.record(shown, "unknown", "refused", error.strerror or str(error))
 
@@ -202,10 +197,10 @@ class _Reading:
         unknown = f"parts not understood: {', '.join(snapshot.unknown_keys)}" if snapshot.unknown_keys else ""
         self.record(shown, InputKind.SNAPSHOT.value, "partly" if unknown else "read", unknown)
 
-    def _read_stream(self, stream: IO[bytes], head: bytes, shown: str) -> None:
+    def _read_stream(self, stream: IO[bytes], head: bytes, shown: str, size_bytes: int | None = None) -> None:
         kind = identify(head)
         if kind is InputKind.LOG:
-            self._read_log(stream, shown)
+            self._read_log(stream, shown, size_bytes)
         elif kind is InputKind.EMPTY:
             why = "it is a damaged gzip file" if is_gzip(head) and head else "the file is empty"
             self.record(shown, kind.value, "refused", why)
@@ -217,13 +212,15 @@ class _Reading:
         else:
             self.record(shown, kind.value, "refused", "binary data that is neither a snapshot nor text")
 
-    def _read_log(self, stream: IO[bytes], shown: str) -> None:
-        # Imported late: its patterns take a quarter of a second to compile, and a snapshot needs none of them.
+    def _read_log(self, stream: IO[bytes], shown: str, size_bytes: int | None) -> None:
+        # Imported late: it takes a tenth of a second, and a snapshot needs none of it.
         from .log.engine import read_log
 
         progress = self.progress
         reading = read_log(
-            cast(BinaryIO, stream), shown, progress=None if progress is None else lambda done: progress(shown, done)
+            cast(BinaryIO, stream),
+            shown,
+            progress=None if progress is None else lambda done: progress(shown, done, size_bytes),
         )
         self.events += reading.events
         self.excerpts += reading.excerpts
@@ -231,6 +228,20 @@ class _Reading:
         only_devices = bool(reading.device_readings) and not reading.events
         notes = "; ".join(reading.notes)
         self.record(shown, "nvidia-smi" if only_devices else "log", "partly" if notes else "read", notes)
+
+
+class _Resumed:
+    """A stream of which the first bytes have been taken already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        if not self._head:
+            return self._rest.read(size)
+        piece, self._head = self._head[:size], self._head[size:]
+        return piece
 
 
 def _files_below(folder: Path, most: int, refuse: Callable[[Path, OSError], None]) -> Iterator[Path]:

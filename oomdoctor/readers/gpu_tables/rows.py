@@ -12,7 +12,7 @@ from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, moment, ratio,
 
 ANCHORS = ("memory.used", "memory.total", "memory.free", "used_gpu_memory", "used_memory", "--query-", " MiB, ")
 
-_HEADER = re.compile(r"[a-z][\w.]{1,40}(?: \[\w{1,5}\])?(?:, ?[a-z][\w.]{1,60}(?: \[[\w%]{1,5}\])?){0,60}\s*$")
+_HEADER = re.compile(r"^[a-z][\w.]{1,40}(?: \[\w{1,5}\])?(?:, ?[a-z][\w.]{1,60}(?: \[[\w%]{1,5}\])?){0,60}\s*$")
 _COMMAND = re.compile(r"--query-(?:gpu|compute-apps)[= ][\"']?(?P<columns>[a-z][\w.]{1,40}(?:,[a-z][\w.]{1,40}){0,60})")
 _MEMORY = ("memory.total", "memory.used", "memory.free", "used_gpu_memory", "used_memory")
 _UNKNOWN = re.compile(r"\[[A-Za-z/ ]{2,30}\]|N/A|ERR!|")

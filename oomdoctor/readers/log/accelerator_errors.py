@@ -134,11 +134,9 @@ FAMILY = Family(
         *(
             Pattern(
                 f"{library} {kind}",
-                re.compile(
-                    rf"(?P<library>{library}) {kind}: (?P<code>out of memory|unknown error|device not ready"
-                    r"|unspecified launch failure|initialization error|invalid device ordinal"
-                    r"|(?:all )?CUDA-capable device\S{0,3} (?:is/)?are busy or unavailable)"
-                ),
+                rf"(?P<library>{library}) {kind}: (?P<code>out of memory|unknown error|device not ready"
+                r"|unspecified launch failure|initialization error|invalid device ordinal"
+                r"|(?:all )?CUDA-capable device\S{0,3} (?:is/)?are busy or unavailable)",
                 _runtime,
             )
             for library in ("CUDA", "HIP")
@@ -146,106 +144,90 @@ FAMILY = Family(
         ),
         Pattern(
             "devices are busy or unavailable",
-            re.compile(r"(?<!error: )(?P<code>all (?P<library>CUDA)-capable devices are busy or unavailable)"),
+            r"(?<!error: )(?P<code>all (?P<library>CUDA)-capable devices are busy or unavailable)",
             _runtime,
         ),
         Pattern(
             "CUDA runtime error in",
-            re.compile(r"CUDA runtime error in (?P<call>.{1,200}?): out of memory"),
+            r"CUDA runtime error in (?P<call>.{1,200}?): out of memory",
             _out_of_memory("cuda"),
         ),
         Pattern(
             "after cudaLaunch",
-            re.compile(r"after (?P<call>cudaLaunch\w{0,30}) in .{1,200}?: out of memory"),
+            r"after (?P<call>cudaLaunch\w{0,30}) in .{1,200}?: out of memory",
             _out_of_memory("cuda"),
         ),
         Pattern(
             "cudaErrorMemoryAllocation",
-            re.compile(r"(?P<call>\w{1,60})?.{0,40}cudaErrorMemoryAllocation"),
+            r"(?P<call>\w{1,60})?.{0,40}cudaErrorMemoryAllocation",
             _out_of_memory("cuda"),
         ),
-        Pattern("hipErrorOutOfMemory", re.compile(r"hipErrorOutOfMemory"), _out_of_memory("hip")),
-        Pattern(
-            "cuMemAlloc", re.compile(r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory"), _out_of_memory("cuda")
-        ),
+        Pattern("hipErrorOutOfMemory", r"hipErrorOutOfMemory", _out_of_memory("hip")),
+        Pattern("cuMemAlloc", r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory", _out_of_memory("cuda")),
         Pattern(
             "cuMemAlloc",
-            re.compile(r"call to (?P<call>cuMemAlloc\w{0,20}) results in CUDA_ERROR_OUT_OF_MEMORY", re.I),
+            r"(?i)call to (?P<call>cuMemAlloc\w{0,20}) results in CUDA_ERROR_OUT_OF_MEMORY",
             _out_of_memory("cuda"),
         ),
-        Pattern("cudaHostAlloc", re.compile(r"(?P<call>cudaHostAlloc)\b.{0,200}out of memory"), _out_of_memory("cuda")),
-        Pattern(
-            "cudaMallocHost", re.compile(r"(?P<call>cudaMallocHost)\b.{0,200}out of memory"), _out_of_memory("cuda")
-        ),
+        Pattern("cudaHostAlloc", r"(?P<call>cudaHostAlloc)\b.{0,200}out of memory", _out_of_memory("cuda")),
+        Pattern("cudaMallocHost", r"(?P<call>cudaMallocHost)\b.{0,200}out of memory", _out_of_memory("cuda")),
         Pattern(
             "_STATUS_",
-            re.compile(
-                r"\b(?P<word>(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|HIPBLAS|HIPSPARSE)_STATUS_[A-Z_]{3,60})"
-            ),
+            r"\b(?P<word>(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|HIPBLAS|HIPSPARSE)_STATUS_[A-Z_]{3,60})",
             _status,
         ),
-        Pattern("CUFFT_ALLOC_FAILED", re.compile(r"\b(?P<word>(?P<library>CUFFT)_ALLOC_FAILED)"), _status),
-        Pattern(
-            "rocblas_status_memory_error", re.compile(r"(?P<code>rocblas_status_memory_error)"), _may_mask("rocblas")
-        ),
+        Pattern("CUFFT_ALLOC_FAILED", r"\b(?P<word>(?P<library>CUFFT)_ALLOC_FAILED)", _status),
+        Pattern("rocblas_status_memory_error", r"(?P<code>rocblas_status_memory_error)", _may_mask("rocblas")),
         Pattern(
             "Unable to find a valid cuDNN algorithm",
-            re.compile(r"(?P<code>Unable to find a valid cuDNN algorithm)"),
+            r"(?P<code>Unable to find a valid cuDNN algorithm)",
             _may_mask("cudnn"),
         ),
         Pattern(
             "unable to find an engine to execute",
-            re.compile(r"(?P<code>unable to find an engine to execute)"),
+            r"(?P<code>unable to find an engine to execute)",
             _may_mask("cudnn"),
         ),
         Pattern(
             "INTERNAL ASSERT FAILED",
-            re.compile(
-                r"(?P<code>NVML_SUCCESS == r) {0,2}INTERNAL ASSERT FAILED(?: at \"?(?P<call>[^\" ]{1,300}\"?:\d{1,6}))?"
-            ),
+            r"(?P<code>NVML_SUCCESS == r) {0,2}INTERNAL ASSERT FAILED(?: at \"?(?P<call>[^\" ]{1,300}\"?:\d{1,6}))?",
             _may_mask("nvml"),
         ),
         Pattern(
             "NCCL WARN Cuda failure",
-            re.compile(_NCCL_PLACE + r"Cuda failure (?:\d{1,4} )?'?out of memory"),
+            _NCCL_PLACE + r"Cuda failure (?:\d{1,4} )?'?out of memory",
             _nccl_rank,
         ),
         Pattern(
             "NCCL WARN Failed to",
-            re.compile(_NCCL_PLACE + r"Failed to (?:CUDA )?(?:host )?\w{0,3}alloc (?P<bytes>\d{1,20}) bytes"),
+            _NCCL_PLACE + r"Failed to (?:CUDA )?(?:host )?\w{0,3}alloc (?P<bytes>\d{1,20}) bytes",
             _nccl_rank,
         ),
-        Pattern("unhandled cuda error", re.compile(r"(?P<code>unhandled cuda error)"), _may_mask("nccl")),
-        Pattern("ncclUnhandledCudaError", re.compile(r"(?P<code>ncclUnhandledCudaError)"), _may_mask("nccl")),
+        Pattern("unhandled cuda error", r"(?P<code>unhandled cuda error)", _may_mask("nccl")),
+        Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),
         Pattern(
             "model_container_runner",
-            re.compile(
-                r"(?P<code>API call failed) at (?P<call>\S{1,300}model_container_runner\w{0,10}\.cpp, line \d{1,6})"
-            ),
+            r"(?P<code>API call failed) at (?P<call>\S{1,300}model_container_runner\w{0,10}\.cpp, line \d{1,6})",
             _may_mask("aotinductor"),
         ),
-        Pattern(
-            "Cuda Runtime (out of memory)", re.compile(r"Cuda Runtime \(out of memory\)"), _out_of_memory("tensorrt")
-        ),
+        Pattern("Cuda Runtime (out of memory)", r"Cuda Runtime \(out of memory\)", _out_of_memory("tensorrt")),
         Pattern(
             "Requested amount of GPU memory",
-            re.compile(r"Requested amount of GPU memory \((?P<bytes>\d{1,20}) bytes\) could not be al"),
+            r"Requested amount of GPU memory \((?P<bytes>\d{1,20}) bytes\) could not be al",
             _out_of_memory("tensorrt"),
         ),
         Pattern(
             "RESULT_ERROR_OUT_OF_",
-            re.compile(r"(?P<code>U?R?_?RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES))"),
+            r"(?P<code>U?R?_?RESULT_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES))",
             _may_mask("xpu"),
         ),
-        Pattern(
-            "PI_ERROR_OUT_OF_", re.compile(r"(?P<code>PI_ERROR_OUT_OF_(?:RESOURCES|HOST_MEMORY))"), _may_mask("xpu")
-        ),
-        Pattern("Native API returns: -997", re.compile(r"(?P<code>Native API returns: -997)"), _may_mask("xpu")),
+        Pattern("PI_ERROR_OUT_OF_", r"(?P<code>PI_ERROR_OUT_OF_(?:RESOURCES|HOST_MEMORY))", _may_mask("xpu")),
+        Pattern("Native API returns: -997", r"(?P<code>Native API returns: -997)", _may_mask("xpu")),
         Pattern(
             "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
-            re.compile(r"(?P<code>HSA_STATUS_ERROR_OUT_OF_RESOURCES)"),
+            r"(?P<code>HSA_STATUS_ERROR_OUT_OF_RESOURCES)",
             _may_mask("hip"),
         ),
-        Pattern("NRT allocation failed", re.compile(r"NRT allocation failed for size (\d{1,20})"), _neuron),
+        Pattern("NRT allocation failed", r"NRT allocation failed for size (\d{1,20})", _neuron),
     ),
 )

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from ...model.devices import DeviceReading
 from ...model.diagnosis import Excerpt
 from ...model.events import LogEvent
 from ...model.source import Source
-from ..gpu_tables.forms import ANCHORS as TABLE_ANCHORS
 from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
 from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
-from .family import Family, Line, Pattern
+from .family import Family, Line
+from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
-from .scan import LiteralScanner
+from .scan import ESCAPE, Anchor
+from .waiting import Tally, WaitingText
 
 _CONTEXT = 6
 """Lines shown on either side of an event."""
@@ -32,6 +31,14 @@ _LONGEST = 1 << 14
 """Bytes of a line that are matched at once; a longer one is matched around each anchor it holds."""
 _BEFORE_ANCHOR = 1 << 12
 _LONGEST_SHOWN = 2000
+_WAITING = 4 << 20
+"""Bytes at the end of a log in which the last of the lines are looked for that wait for it (at most a chunk more)."""
+_LAST_WAITING = 2000
+_LINES_AFTER_NEWS = 8
+"""Lines that do not wait after a new statement: that a server serves again is news after a start or a failure."""
+_PASSED_OVER = (
+    "of lines that a log repeats with ever other figures, those between the earliest and the latest were passed over"
+)
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -67,29 +74,17 @@ class _Span(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True)
-class _Index:
-    """The patterns of some families, and what finds their anchors."""
-
-    patterns: Mapping[str, Sequence[tuple[int, Pattern]]]
-    """By anchor, each with its place in the order of the families."""
-    scanner: LiteralScanner
-
-
-@cache
-def _index_of(families: tuple[Family, ...]) -> _Index:
-    """Kept, for it takes as long as reading some megabytes, and a folder may hold thousands of small logs."""
-    patterns: dict[str, list[tuple[int, Pattern]]] = {}
-    for number, pattern in enumerate(pattern for family in families for pattern in family.patterns):
-        patterns.setdefault(pattern.anchor, []).append((number, pattern))
-    return _Index(patterns, LiteralScanner([*patterns, *TABLE_ANCHORS]))
-
-
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
-        index = _index_of(tuple(families))
-        self.patterns, self.scanner = index.patterns, index.scanner
+        self.all = index_of(tuple(families))
+        self.sought = self.all
+        """What is looked for now: all, or what has not had its share yet."""
+        self.rest = self.all
+        self.tally = Tally(self.all)
+        self.waiting: WaitingText | None = None
+        self.lines_of_all = 0
+        """Lines for which everything is looked for once more."""
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
         self.tables, self.devices = Follower(path), ReadingShelf()
         self.followed_to = 0
@@ -97,6 +92,10 @@ class _Reader:
         self.followed_line = 0
         """Number of the line that begins there."""
         self.buffer = b""
+        self.offset = 0
+        """Where in the log the buffer begins."""
+        self.coloured = False
+        """Whether the log holds terminal escapes."""
         self.lines_before = 0
         """Lines of the log that end before the place counted to."""
         self.counted_to = 0
@@ -105,9 +104,11 @@ class _Reader:
         done = 0
         """Place in the buffer up to which lines were handled."""
         for chunk in chunks:
+            self.coloured = self.coloured or ESCAPE in chunk
             drop = max(0, done - _REACH)
             self.count_lines(drop)
             self.buffer = self.buffer[drop:] + chunk
+            self.offset += drop
             done, self.counted_to, self.followed_to = done - drop, self.counted_to - drop, self.followed_to - drop
             done = self.handle(done, self.last_line_start(done))
             if progress is not None:
@@ -115,14 +116,16 @@ class _Reader:
         self.handle(done, len(self.buffer))
         self.keep(self.tables.close())
         self.count_lines(len(self.buffer))
-        unfinished = bool(self.buffer) and not self.buffer.endswith(b"\n")
+        lines_read = self.lines_before + (bool(self.buffer) and not self.buffer.endswith(b"\n"))
+        passed_over = self.read_waiting()
+        notes = [*chunks.notes, *self.ledger.notes(), *self.devices.notes(), *self.tables.notes, *passed_over]
         return LogReading(
             self.ledger.events(),
             self.shelf.excerpts(),
             self.devices.readings(),
             chunks.bytes_read,
-            self.lines_before + unfinished,
-            (*chunks.notes, *self.ledger.notes(), *self.devices.notes(), *self.tables.notes),
+            lines_read,
+            tuple(notes),
         )
 
     def last_line_start(self, done: int) -> int:
@@ -142,19 +145,50 @@ class _Reader:
     def handle(self, start: int, end: int) -> int:
         """Handles the lines of the buffer that begin in [start, end); returns `end`."""
         self.follow_tables(end)
-        span: _Span | None = None
-        anchors: set[str] = set()
-        for hit in self.scanner.hits(self.buffer, start, end):
-            if hit.position < self.followed_to and self.patterns.keys().isdisjoint(hit.literals):
-                continue  # of a table, and read
-            if span is None or hit.position >= span.end:
-                if span is not None:
-                    self.handle_line(span, anchors, end)
-                span, anchors = self.span_at(hit.position), set()
-            anchors.update(hit.literals)
-        if span is not None:
-            self.handle_line(span, anchors, end)
+        place = start
+        while (found := self.sought.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+            place = self.handle_found(found, end)
+        if self.waiting is not None:
+            self.count_lines(start)
+            self.waiting.add(self.buffer[start:end], self.offset + start, self.lines_before)
         return end
+
+    def handle_found(self, found: int, end: int) -> int:
+        """Handles the line with an anchor at `found`; returns where it ends."""
+        span = self.span_at(found)
+        anchors = self.all.anchors_in(self.buffer[found : span.end])
+        if found < self.followed_to and TABLES.issuperset(anchors):
+            return max(span.end, found + 1)  # of a table, and read
+        new = self.handle_line(span, anchors, end)
+        if self.waiting is not None:
+            self.waiting.mark(self.offset + span.start)
+            self.lines_of_all -= 1
+            if new and not self.tally.full.issuperset(anchors):
+                self.lines_of_all = _LINES_AFTER_NEWS
+            self.sought = self.all if self.lines_of_all > 0 else self.rest
+        if self.tally.add(anchors, new):
+            self.sought = self.rest = self.all.without(self.tally.full)
+            self.waiting = self.waiting or WaitingText(_WAITING, self.offset + span.end)
+        return max(span.end, found + 1)
+
+    def read_waiting(self) -> Sequence[str]:
+        """Reads the last of the lines that were passed over; a note where there were more."""
+        if self.waiting is None:
+            return ()
+        waiting, scanner = self.waiting, self.all.only(self.tally.full).scanner
+        self.buffer, self.lines_before = waiting.take()
+        self.counted_to, self.followed_to = 0, len(self.buffer)
+        places: list[int] = []
+        place, end = 0, len(self.buffer)
+        while (found := scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+            span = self.span_at(found)
+            if waiting.waits(span.start):
+                places.append(found)
+            place = max(span.end, found + 1)
+        self.waiting = None
+        for found in places[-_LAST_WAITING:]:
+            self.handle_found(found, end)
+        return (_PASSED_OVER,) if waiting.dropped or len(places) > _LAST_WAITING else ()
 
     def span_at(self, place: int) -> _Span:
         buffer = self.buffer
@@ -170,18 +204,21 @@ class _Reader:
         self.count_lines(start)
         return _Span(start, carriage if carriage >= 0 else end, self.lines_before + 1)
 
-    def handle_line(self, span: _Span, anchors: set[str], end: int) -> None:
+    def handle_line(self, span: _Span, anchors: Sequence[Anchor], end: int) -> bool:
+        """Whether the line says something new."""
         text = clean(decode(self.buffer[span.start : span.end]))
         stripped = strip(text)
-        if span.start >= self.followed_to and not anchors.isdisjoint(TABLE_ANCHORS):
-            self.open_table(span, stripped, anchors, end)
+        if span.start >= self.followed_to and (of_tables := TABLES.intersection(anchors)):
+            self.open_table(span, stripped, {anchor.literal for anchor in of_tables}, end)
+        patterns = self.all.patterns(anchors)
+        new = False
         for line in self.lines(span, stripped):
-            there = [self.patterns[anchor] for anchor in anchors if anchor in self.patterns and anchor in line.text]
-            for _, pattern in there[0] if len(there) == 1 else sorted(chain(*there), key=_number):
-                if (match := pattern.regex.search(line.text)) is None:
+            for pattern in patterns:
+                if (match := pattern.compiled.search(line.text)) is None:
                     continue
                 for event in _events(pattern.build(match, line)):
-                    self.record(event, span, text)
+                    new = self.record(event, span, text) or new
+        return new
 
     def lines(self, span: _Span, stripped: Stripped) -> Sequence[Line]:
         """The line; or the lines of the text that a JSON record holds, each with the others as its neighbours."""
@@ -241,14 +278,16 @@ class _Reader:
             place = max(self.buffer.rfind(b"\n", first, end), self.buffer.rfind(b"\r", first, end)) + 1 or first
             yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
 
-    def record(self, event: LogEvent, span: _Span, text: str) -> None:
-        self.ledger.add(event)
+    def record(self, event: LogEvent, span: _Span, text: str) -> bool:
+        """Whether it is something new."""
+        new = self.ledger.add(event, span.number)
         if not self.shelf.wants(event.kind, span.number):
-            return
+            return new
         before = self.shown_before(span.start)
         lines = [*before, text, *self.shown_after(span.end)]
         first = max(1, span.number - len(before))
         self.shelf.add(event.kind, span.number, first, [line[:_LONGEST_SHOWN] for line in lines])
+        return new
 
     def shown_before(self, place: int) -> list[str]:
         """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""
@@ -299,10 +338,6 @@ class _Reader:
 
 def _last_state(line: bytes) -> str:
     return clean(decode(line.rstrip(b"\r").rpartition(b"\r")[2][:_LONGEST]))
-
-
-def _number(numbered: tuple[int, Pattern]) -> int:
-    return numbered[0]
 
 
 def _events(built: LogEvent | Iterable[LogEvent] | None) -> Iterable[LogEvent]:

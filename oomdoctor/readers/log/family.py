@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...model.events import LogEvent
 from ...model.source import Source
@@ -31,6 +33,26 @@ class Line:
 Build = Callable[["re.Match[str]", Line], "LogEvent | Iterable[LogEvent] | None"]
 
 
+class Regex:
+    """A regular expression that is compiled at its first use: of several hundred, one log needs a few."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The regular expression itself."""
+        return re.compile(self.text)
+
+    def search(self, text: str, start: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+        """As `re.Pattern.search`."""
+        return self.compiled.search(text, start, end)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """As `re.Pattern.match`."""
+        return self.compiled.match(text)
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One message form.
@@ -41,8 +63,17 @@ class Pattern:
     """
 
     anchor: str
-    regex: "re.Pattern[str]"
+    regex: str
     build: Build
+    led_by: str = ""
+    """A regular expression of what stands before an anchor that alone is common in ordinary text."""
+    periodic: bool = False
+    """Figures that a program in service prints again and again: of many such lines, the first and the last are read."""
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """`regex`, compiled at its first use: of several hundred, one log needs a few."""
+        return re.compile(self.regex)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import cache
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB, MIB, parse_size
-from .family import Build, Line, Pattern
+from .family import Build, Line, Pattern, Regex
 from .statement import event_of
 
 Fields = dict[str, FieldValue]
@@ -47,9 +47,14 @@ the engines divide by 1024 and print GB all the same."""
 _PLACE = re.compile(r"\{(\w+):(\w+)\}")
 
 
-def compile_form(text: str) -> re.Pattern[str]:
+def expanded(text: str) -> str:
     """The regex `text` with each `{field:unit}` made a group that `read_fields` understands."""
-    return re.compile(_PLACE.sub(lambda found: f"(?P<{found[1]}__{found[2]}>{_UNITS[found[2]][0]})", text))
+    return _PLACE.sub(lambda found: f"(?P<{found[1]}__{found[2]}>{_UNITS[found[2]][0]})", text)
+
+
+def compile_form(text: str) -> Regex:
+    """The regex of `expanded(text)`, compiled at its first use."""
+    return Regex(expanded(text))
 
 
 def read_fields(match: re.Match[str]) -> Fields:
@@ -75,12 +80,12 @@ def form(engine: str, kind: EventKind, anchor: str, text: str, **always: FieldVa
     def build(match: re.Match[str], line: Line) -> LogEvent:
         return event_of(kind, line, {"engine": engine, **always, **read_fields(match)})
 
-    return Pattern(anchor, compile_form(text), build)
+    return Pattern(anchor, expanded(text), build)
 
 
-def reading(anchor: str, text: str, build: Build) -> Pattern:
+def reading(anchor: str, text: str, build: Build, *, periodic: bool = False) -> Pattern:
     """A form whose events `build` makes."""
-    return Pattern(anchor, compile_form(text), build)
+    return Pattern(anchor, expanded(text), build, periodic=periodic)
 
 
 def index_of(name: str) -> int | None:

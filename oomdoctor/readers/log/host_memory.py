@@ -115,83 +115,73 @@ FAMILY = Family(
     (
         Pattern(
             "you tried to allocate",
-            re.compile(r"(?:can't allocate memory|not enough memory): you tried to allocate (?P<bytes>\d{1,20}) bytes"),
+            r"(?:can't allocate memory|not enough memory): you tried to allocate (?P<bytes>\d{1,20}) bytes",
             _failed("torch-cpu"),
         ),
         Pattern(
             "you tried to allocate",
-            re.compile(r"not enough memory: you tried to allocate (?P<size>\d{1,12}[KMGT]B)"),
+            r"not enough memory: you tried to allocate (?P<size>\d{1,12}[KMGT]B)",
             _failed("torch-cpu"),
         ),
         Pattern(
             "Unable to allocate",
-            re.compile(
-                rf"Unable to allocate (?:array|(?P<size>{SIZE}) for an array) with shape (?P<shape>\([^()]{{0,200}}\))"
-                r" and data type (?P<dtype>.{1,300})$"
-            ),
+            rf"Unable to allocate (?:array|(?P<size>{SIZE}) for an array) with shape (?P<shape>\([^()]{{0,200}}\))"
+            r" and data type (?P<dtype>.{1,300})$",
             _numpy,
         ),
-        Pattern("MemoryError", re.compile(r"^\s*(?:builtins\.)?MemoryError:?\s*$"), _failed("python")),
-        Pattern("Cannot allocate memory", re.compile(r"\[Errno 12\] Cannot allocate memory"), _no_memory_errno),
-        Pattern("WinError 1455", re.compile(r"\[WinError 1455\]"), _failed("windows-paging")),
+        Pattern("MemoryError", r"^\s*(?:builtins\.)?MemoryError:?\s*$", _failed("python")),
+        Pattern("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", _no_memory_errno),
+        Pattern("WinError 1455", r"\[WinError 1455\]", _failed("windows-paging")),
         Pattern(
             "tcmalloc: large alloc",
-            re.compile(r"tcmalloc: large alloc (\d{1,20}) bytes"),
+            r"tcmalloc: large alloc (\d{1,20}) bytes",
             lambda match, line: event(EventKind.HOST_LARGE_ALLOCATION, line, requested_bytes=int(match[1])),
         ),
-        Pattern("bytes on host: ", re.compile(r"failed to alloc (\d{1,20}) bytes on host: "), _pinned),
+        Pattern("bytes on host: ", r"failed to alloc (\d{1,20}) bytes on host: ", _pinned),
         Pattern(
             "could not allocate pinned host memory",
-            re.compile(r"could not allocate pinned host memory(?: \(\w{1,40}\))? of size: (\d{1,20})"),
+            r"could not allocate pinned host memory(?: \(\w{1,40}\))? of size: (\d{1,20})",
             _pinned,
         ),
         Pattern(
             "is killed by signal: Bus error",
-            re.compile(r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error"),
+            r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error",
             _worker_bus_error,
         ),
-        Pattern("Unexpected bus error", re.compile(r"Unexpected bus error encountered in worker"), _worker_bus_error),
+        Pattern("Unexpected bus error", r"Unexpected bus error encountered in worker", _worker_bus_error),
         Pattern(
             "unable to mmap ",
-            re.compile(
-                r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory"
-            ),
+            r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory",
             _shared,
         ),
         Pattern(
             "No space left on device",
-            re.compile(
-                r"<(?P<path>/torch_[^>]{1,200})>: No space left on device"
-                r"|No space left on device: '(?P<other>/dev/shm[^']{0,300})'"
-            ),
+            r"<(?P<path>/torch_[^>]{1,200})>: No space left on device"
+            r"|No space left on device: '(?P<other>/dev/shm[^']{0,300})'",
             lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"] or match["other"]),
         ),
         Pattern(
             "/dev/shm/nccl-",
-            re.compile(
-                r"(?:creating|allocat\w{1,4}|extend\w{0,3}) .{0,60}?(?P<path>/dev/shm/nccl-\w{1,60})"
-                r"(?:.{0,40}?\(?(?:size|to) (?P<bytes>\d{1,20}))?"
-            ),
+            r"(?:creating|allocat\w{1,4}|extend\w{0,3}) .{0,60}?(?P<path>/dev/shm/nccl-\w{1,60})"
+            r"(?:.{0,40}?\(?(?:size|to) (?P<bytes>\d{1,20}))?",
             _shared,
         ),
         Pattern(
             "Memory on the node",
-            re.compile(rf"Memory on the node .{{0,600}}?\bwas (?P<used>{SIZE}) / (?P<total>{SIZE})"),
+            rf"Memory on the node .{{0,600}}?\bwas (?P<used>{SIZE}) / (?P<total>{SIZE})",
             _ray_monitor,
         ),
         Pattern(
             "of the memory on node",
-            re.compile(
-                r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
-                r" \((?P<used>\d+(?:\.\d*)?) / (?P<total>\d+(?:\.\d*)?) GB\)"
-            ),
+            r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
+            r" \((?P<used>\d+(?:\.\d*)?) / (?P<total>\d+(?:\.\d*)?) GB\)",
             _old_ray_monitor,
         ),
         Pattern(
             "killed due to memory pressure",
-            re.compile(r"(\d{1,9}) Workers \(tasks / actors\) killed due to memory pressure"),
+            r"(\d{1,9}) Workers \(tasks / actors\) killed due to memory pressure",
             _ray_count,
         ),
-        Pattern("COMMAND", re.compile(r"\bPID\s{1,20}MEM(?:\(GB\))?\s{1,20}COMMAND"), _ray_table),
+        Pattern("COMMAND", r"\bPID\s{1,20}MEM(?:\(GB\))?\s{1,20}COMMAND", _ray_table),
     ),
 )

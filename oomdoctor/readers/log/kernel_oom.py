@@ -27,7 +27,6 @@ _USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTI
 _CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
 _MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
 _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")
-_INVOKED = re.compile(r"invoked oom-killer")
 
 
 def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -42,7 +41,7 @@ def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
         if "Killed process" in text:
             break
         block.append(text)
-        if _INVOKED.search(text):
+        if "invoked oom-killer" in text:
             break
     block = [line.text, *block]
     text = "\n".join(block)
@@ -95,12 +94,12 @@ def _amdgpu(match: re.Match[str], line: Line) -> LogEvent:
 FAMILY = Family(
     "kernel out-of-memory killer",
     (
-        Pattern("Killed process", re.compile(r"\bKilled process \d"), _killed),
-        Pattern("Kill process", re.compile(r"\bKill process \d"), _killed),
-        Pattern("invoked oom-killer", _INVOKED, _invoked),
+        Pattern("Killed process", r"\bKilled process \d", _killed),
+        Pattern("Kill process", r"\bKill process \d", _killed),
+        Pattern("invoked oom-killer", r"invoked oom-killer", _invoked),
         Pattern(
             " memory ready",
-            re.compile(r"\bamdgpu\b.{0,40}: (?P<mib>\d{1,9})M of (?P<which>VRAM|GTT) memory ready"),
+            r"\bamdgpu\b.{0,40}: (?P<mib>\d{1,9})M of (?P<which>VRAM|GTT) memory ready",
             _amdgpu,
         ),
     ),

@@ -104,145 +104,139 @@ FAMILY = Family(
     "kills",
     (
         # --- shells
-        Pattern("Killed", re.compile(r"^\s*Killed(?:: 9)?\s*$"), _shell),
+        Pattern("Killed", r"^\s*Killed(?:: 9)?\s*$", _shell),
         Pattern(
             "Killed",
-            re.compile(r"\bline \d{1,7}: {1,3}(?P<pid>\d{1,10}) Killed(?:: 9)? {1,40}(?P<program>.{0,300})$"),
+            r"\bline \d{1,7}: {1,3}(?P<pid>\d{1,10}) Killed(?:: 9)? {1,40}(?P<program>.{0,300})$",
             _shell,
         ),
         Pattern(
             "illed",
-            re.compile(r"^\[\d{1,4}\][ +-]{1,6}(?P<pid>\d{1,10}) {1,3}[Kk]illed {1,40}(?P<program>.{0,300})$"),
+            r"^\[\d{1,4}\][ +-]{1,6}(?P<pid>\d{1,10}) {1,3}[Kk]illed {1,40}(?P<program>.{0,300})$",
             _shell,
+            led_by=r"[0-9] {1,3}[Kk]",
         ),
-        Pattern("zsh: killed", re.compile(r"^zsh: killed {1,20}(?P<program>.{0,300})$"), _shell),
+        Pattern("zsh: killed", r"^zsh: killed {1,20}(?P<program>.{0,300})$", _shell),
         Pattern(
             "Bus error",
-            re.compile(r"(?:^|\d )Bus error(?: {1,4}\(core dumped\)| {2,40}(?P<program>\S.{0,300})|\s*$)"),
+            r"(?:^|\d )Bus error(?: {1,4}\(core dumped\)| {2,40}(?P<program>\S.{0,300})|\s*$)",
             _killed("shell", signal=int(signals.SIGBUS)),
         ),
         # --- launchers
         Pattern(
             "failed (exitcode",
-            re.compile(
-                r"failed \(exitcode: (?P<exit>-?\d{1,5})\)(?: local_rank: \d{1,6} \(pid: (?P<pid>\d{1,10})\)"
-                r"(?: of (?:binary|fn): (?P<program>\S{1,300}))?)?"
-            ),
+            r"failed \(exitcode: (?P<exit>-?\d{1,5})\)(?: local_rank: \d{1,6} \(pid: (?P<pid>\d{1,10})\)"
+            r"(?: of (?:binary|fn): (?P<program>\S{1,300}))?)?",
             _killed("elastic"),
         ),
         Pattern(
             "Signal ",
-            re.compile(r"\bSignal (?P<signal>\d{1,2}) \(SIG[A-Z]{2,8}\)(?: received by PID (?P<pid>\d{1,10}))?"),
+            r"\bSignal (?P<signal>\d{1,2}) \(SIG[A-Z]{2,8}\)(?: received by PID (?P<pid>\d{1,10}))?",
             _killed("elastic"),
         ),
         Pattern(
             "with return code",
-            re.compile(r"exits with return code {1,2}= {1,2}(?P<exit>-?\d{1,5})"),
+            r"exits with return code {1,2}= {1,2}(?P<exit>-?\d{1,5})",
             _killed("deepspeed"),
         ),
         Pattern(
             "terminated with signal",
-            re.compile(r"process \d{1,6} terminated with signal (?P<name>SIG[A-Z]{2,8})"),
+            r"process \d{1,6} terminated with signal (?P<name>SIG[A-Z]{2,8})",
             _killed("spawn"),
         ),
-        Pattern(
-            "died with <Signals.", re.compile(r"died with <Signals\.(?P<name>SIG[A-Z]{2,8}): \d"), _killed("subprocess")
-        ),
+        Pattern("died with <Signals.", r"died with <Signals\.(?P<name>SIG[A-Z]{2,8}): \d", _killed("subprocess")),
         Pattern(
             "exited on signal",
-            re.compile(r"(?:PID (?P<pid>\d{1,10}) on node \S{1,200} )?exited on signal (?P<signal>\d{1,2})\b"),
+            r"(?:PID (?P<pid>\d{1,10}) on node \S{1,200} )?exited on signal (?P<signal>\d{1,2})\b",
             _killed("mpirun"),
         ),
         Pattern(
             "is killed by signal: ",
-            re.compile(r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Killed"),
+            r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Killed",
             _killed("dataloader", signal=_KILL),
         ),
         Pattern(
             "exited unexpectedly",
-            re.compile(
-                r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d{1,10})(?:, \d{1,10}){0,64}\) exited unexpectedly"
-            ),
+            r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d{1,10})(?:, \d{1,10}){0,64}\) exited unexpectedly",
             _killed("dataloader"),
         ),
         Pattern(
             "killed by SIGKILL by OOM killer",
-            re.compile(r"The process is killed by SIGKILL by OOM killer due to high memory usage"),
+            r"The process is killed by SIGKILL by OOM killer due to high memory usage",
             _killed("ray", guess_only=True),
         ),
         Pattern(
             "node running low on memory",
-            re.compile(
-                r"(?:Task|Actor|[Ww]orker)(?:s|\(s\))? (?:was|were) killed due to the node running low on memory"
-            ),
+            r"(?:Task|Actor|[Ww]orker)(?:s|\(s\))? (?:was|were) killed due to the node running low on memory",
             _killed("ray", oom_stated=True),
         ),
         Pattern(
             "excessive memory usage",
-            re.compile(r"excessive memory usage causing the Operating System to kill the worker"),
+            r"excessive memory usage causing the Operating System to kill the worker",
             _killed("joblib", guess_only=True),
         ),
         Pattern(
             "after using all available RAM",
-            re.compile(r"[Ss]ession crashed after using all available RAM"),
+            r"[Ss]ession crashed after using all available RAM",
             _killed("notebook", oom_stated=True),
         ),
         # --- systemd
         Pattern(
             "killed by the OOM killer",
-            re.compile(r"process of this unit has been killed by the OOM killer"),
+            r"process of this unit has been killed by the OOM killer",
             _killed("systemd", oom_stated=True),
         ),
         Pattern(
             "result 'oom-kill'",
-            re.compile(r"(?P<program>\S{1,200}): Failed with result 'oom-kill'"),
+            r"(?P<program>\S{1,200}): Failed with result 'oom-kill'",
             _killed("systemd", oom_stated=True),
         ),
         Pattern(
             "code=killed",
-            re.compile(r"[Mm]ain process exited, code=killed, (?:status|signal)=(?P<signal>\d{1,2})/"),
+            r"[Mm]ain process exited, code=killed, (?:status|signal)=(?P<signal>\d{1,2})/",
             _killed("systemd"),
         ),
         Pattern(
             "due to memory pressure for",
-            re.compile(r"Killed (?P<program>\S{1,300}) due to memory pressure for"),
+            r"Killed (?P<program>\S{1,300}) due to memory pressure for",
             _killed("systemd", oom_stated=True),
         ),
         # --- containers
-        Pattern("OOMKilled", re.compile(r'"OOMKilled": ?(?P<value>true|false)'), _docker_state),
+        Pattern("OOMKilled", r'"OOMKilled": ?(?P<value>true|false)', _docker_state),
         Pattern(
             "OOMKilled",
-            re.compile(r'(?<!")\bOOMKilled\b(?!"| (?!(?:with|at|on|after|by|in)\b)[a-z])'),
+            r'(?<!")\bOOMKilled\b(?!"| (?!(?:with|at|on|after|by|in)\b)[a-z])',
             _killed("kubernetes", oom_stated=True),
         ),
         Pattern(
             "137",
-            re.compile(
-                r"(?:exit(?:ed)?(?: with)?(?: code| status)|exit_?code)\"?[:= ]{1,12}\(?(?P<exit>137)\b",
-                re.IGNORECASE,
-            ),
+            r"(?i)(?:exit(?:ed)?(?: with)?(?: code| status)|exit_?code)\"?[:= ]{1,12}\(?(?P<exit>137)\b",
             _killed("container"),
+            led_by=r'(?i:code|status)"?[:= ]{1,12}\(?',
         ),
-        Pattern("was low on resource: memory", re.compile(r"node was low on resource: memory"), _evicted),
+        Pattern("was low on resource: memory", r"node was low on resource: memory", _evicted),
         # --- job systems
-        Pattern("Detected ", re.compile(r"Detected (\d{1,9}) oom[-_]kill event"), _slurm_count),
+        Pattern(
+            "oom",
+            r"Detected (\d{1,9}) oom[-_]kill event",
+            _slurm_count,
+            led_by=r"Detected [0-9]{1,9} ",
+        ),
         Pattern(
             ": Out Of Memory",
-            re.compile(r"srun: error: \S{1,200}: tasks? [\d,-]{1,200}: Out Of Memory"),
+            r"srun: error: \S{1,200}: tasks? [\d,-]{1,200}: Out Of Memory",
             _killed("slurm", oom_stated=True),
         ),
         Pattern(
             "exceeded memory limit",
-            re.compile(
-                r"(?:Job|Step) \S{1,60} exceeded memory limit(?: \((?P<used>\d{1,15}) > (?P<limit>\d{1,15})\))?"
-            ),
+            r"(?:Job|Step) \S{1,60} exceeded memory limit(?: \((?P<used>\d{1,15}) > (?P<limit>\d{1,15})\))?",
             _limit("slurm"),
         ),
-        Pattern("Exceeded job memory limit", re.compile(r"Exceeded job memory limit"), _limit("slurm")),
-        Pattern("TERM_MEMLIMIT", re.compile(r"TERM_MEMLIMIT"), _limit("lsf")),
+        Pattern("Exceeded job memory limit", r"Exceeded job memory limit", _limit("slurm")),
+        Pattern("TERM_MEMLIMIT", r"TERM_MEMLIMIT", _limit("lsf")),
         Pattern(
             "PBS: job killed",
-            re.compile(r"PBS: job killed: v?mem (?P<used>\d{1,15})kb exceeded limit (?P<limit>\d{1,15})kb"),
+            r"PBS: job killed: v?mem (?P<used>\d{1,15})kb exceeded limit (?P<limit>\d{1,15})kb",
             _limit("pbs"),
         ),
     ),

@@ -18,13 +18,13 @@ _ONE_STATEMENT = frozenset({EventKind.DEVICE_OOM_TRY})
 
 @dataclass
 class _Entry:
-    order: int
+    order: tuple[int, int]
     first: LogEvent
-    last_order: int
+    last_order: tuple[int, int]
     last: LogEvent
     count: int = 1
 
-    def events(self) -> list[tuple[int, LogEvent]]:
+    def events(self) -> list[tuple[tuple[int, int], LogEvent]]:
         if self.count == 1:
             return [(self.order, self.first)]
         last = replace(self.last, fields={**self.last.fields, "repeats": self.count})
@@ -38,27 +38,29 @@ class EventLedger:
         self._first: dict[EventKind, dict[object, _Entry]] = {}
         self._last: dict[EventKind, OrderedDict[object, _Entry]] = {}
         self._dropped: dict[EventKind, int] = {}
-        self._order = 0
+        self._count = 0
 
-    def add(self, event: LogEvent) -> None:
-        """Records `event`."""
-        self._order += 1
+    def add(self, event: LogEvent, line: int) -> bool:
+        """Records `event` of a line, whether or not it is new; events of one line stay in the order they come in."""
+        self._count += 1
+        order = (line, self._count)
         same: object = event.kind if event.kind in _ONE_STATEMENT else frozenset(event.fields.items())
         key = (same, event.device, event.rank)
         first, last = self._first.setdefault(event.kind, {}), self._last.setdefault(event.kind, OrderedDict())
         if entry := first.get(key) or last.get(key):
-            entry.last, entry.last_order, entry.count = event, self._order, entry.count + 1
+            entry.last, entry.last_order, entry.count = event, order, entry.count + 1
             if key in last:
                 last.move_to_end(key)
-            return
-        entry = _Entry(self._order, event, self._order, event)
+            return False
+        entry = _Entry(order, event, order, event)
         if len(first) < _FIRST:
             first[key] = entry
-            return
+            return True
         last[key] = entry
         if len(last) > _LAST:
             _, gone = last.popitem(last=False)
             self._dropped[event.kind] = self._dropped.get(event.kind, 0) + gone.count
+        return True
 
     def events(self) -> tuple[LogEvent, ...]:
         """What was kept, in the order of the log."""

@@ -41,7 +41,7 @@ def _context_options(match: re.Match[str], line: Line) -> LogEvent:
 
 _OPTIONS: tuple[Pattern, ...] = (
     *(
-        Pattern(anchor, re.compile(rf":\s{{1,8}}({name})\s{{1,16}}= ([\w.-]{{1,40}})\s*$"), _option)
+        Pattern(anchor, rf":\s{{1,8}}({name})\s{{1,16}}= ([\w.-]{{1,40}})\s*$", _option)
         for anchor, name in (
             ("n_ctx", "n_ctx(?:_per_seq|_seq|_train)?"),
             ("n_batch", "n_batch"),
@@ -53,7 +53,7 @@ _OPTIONS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "n_ctx_train (",
-        re.compile(r"(n_ctx(?:_per_seq|_seq)?) \(([0-9]{1,12})\) [<>] n_ctx_train \(([0-9]{1,12})\)"),
+        r"(n_ctx(?:_per_seq|_seq)?) \(([0-9]{1,12})\) [<>] n_ctx_train \(([0-9]{1,12})\)",
         _context_options,
     ),
     _form(EventKind.ENGINE_START, "build: ", r"\bbuild: (?P<version__word>[0-9]{1,8}) \([0-9a-f]{6,40}\)"),

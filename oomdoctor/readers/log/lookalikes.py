@@ -52,62 +52,56 @@ FAMILY = Family(
     (
         Pattern(
             "out of resource: ",
-            re.compile(
-                r"out of resource: ([a-z][a-z ]{1,30}?),? ?Required: ?(\d{1,12}),? ?Hardware limit: ?(\d{1,12})"
-            ),
+            r"out of resource: ([a-z][a-z ]{1,30}?),? ?Required: ?(\d{1,12}),? ?Hardware limit: ?(\d{1,12})",
             _kernel_resource,
         ),
         Pattern(
             "uses too much shared data",
-            re.compile(r"uses too much shared data \(0x([0-9a-fA-F]{1,12}) bytes, 0x([0-9a-fA-F]{1,12}) max"),
+            r"uses too much shared data \(0x([0-9a-fA-F]{1,12}) bytes, 0x([0-9a-fA-F]{1,12}) max",
             _shared_data,
         ),
         Pattern(
             "too many resources requested for launch",
-            re.compile(r"too many resources requested for launch"),
+            r"too many resources requested for launch",
             lambda match, line: event(EventKind.KERNEL_RESOURCE, line, resource="launch resources"),
         ),
-        Pattern("device-side assert", re.compile(r"device-side assert triggered"), _device_fault("device-side assert")),
+        Pattern("device-side assert", r"device-side assert triggered", _device_fault("device-side assert")),
         Pattern(
             "illegal memory access",
-            re.compile(r"illegal memory access was encountered"),
+            r"illegal memory access was encountered",
             _device_fault("illegal memory access"),
         ),
-        Pattern("misaligned address", re.compile(r"error: misaligned address"), _device_fault("misaligned address")),
+        Pattern("misaligned address", r"error: misaligned address", _device_fault("misaligned address")),
         Pattern(
             "thread: [",
-            re.compile(r"block: \[[^\]]{1,60}\], thread: \[[^\]]{1,60}\] Assertion [`'](.{1,300}?)['`] failed"),
+            r"block: \[[^\]]{1,60}\], thread: \[[^\]]{1,60}\] Assertion [`'](.{1,300}?)['`] failed",
             _assertion,
         ),
         Pattern(
             "1EB memory",
-            re.compile(r"1EB memory"),
+            r"1EB memory",
             lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
         ),
-        Pattern("EiB", re.compile(r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)"), _impossible),
-        Pattern("PiB", re.compile(r"(?P<size>\d{4,30}(?:\.\d{0,6})? ?PiB)"), _impossible),
+        Pattern("EiB", r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)", _impossible),
+        Pattern("PiB", r"(?P<size>\d{4,30}(?:\.\d{0,6})? ?PiB)", _impossible),
         Pattern(
             "bytes. Error code 12",
-            re.compile(rf"tried to allocate (?P<size>{SIZE})"),
+            rf"tried to allocate (?P<size>{SIZE})",
             _impossible,
         ),
         Pattern(
             "out of memory",
-            re.compile(r"ran out of memory,? (?:in |on )?.{0,60}?(?:skip|drop)", re.IGNORECASE),
+            r"(?i)ran out of memory,? (?:in |on )?.{0,60}?(?:skip|drop)",
             _went_on("skipped-batch"),
         ),
-        Pattern("out of memory", re.compile(r"ran out of memory.{0,80}?\bretry", re.IGNORECASE), _went_on("retry")),
-        Pattern(
-            "recover from OOM", re.compile(r"attempting to recover from OOM"), _went_on("skipped-batch", "fairseq")
-        ),
-        Pattern("Decreasing batch size", re.compile(r"Decreasing batch size to:? \d"), _went_on("smaller-batch")),
-        Pattern(
-            "trying batch size", re.compile(r"Batch size \d+ failed, trying batch size \d"), _went_on("smaller-batch")
-        ),
-        Pattern("using CPU", re.compile(r"OutOfMemoryError in \w{1,60}, using CPU"), _went_on("fallback")),
+        Pattern("out of memory", r"(?i)ran out of memory.{0,80}?\bretry", _went_on("retry")),
+        Pattern("recover from OOM", r"attempting to recover from OOM", _went_on("skipped-batch", "fairseq")),
+        Pattern("Decreasing batch size", r"Decreasing batch size to:? \d", _went_on("smaller-batch")),
+        Pattern("trying batch size", r"Batch size \d+ failed, trying batch size \d", _went_on("smaller-batch")),
+        Pattern("using CPU", r"OutOfMemoryError in \w{1,60}, using CPU", _went_on("fallback")),
         Pattern(
             "Ignoring this choice",
-            re.compile(r"out of memory.{0,400}Ignoring this choice", re.IGNORECASE),
+            r"(?i)out of memory.{0,400}Ignoring this choice",
             _went_on("fallback", "inductor"),
         ),
     ),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ...model.events import EventKind, FieldValue, LogEvent
-from .family import Family, Line, Pattern
+from .family import Family, Line, Pattern, Regex
 from .statement import event_of
 
 _MOST_SERIES = 256
@@ -68,11 +68,11 @@ def _pattern(metric: _Metric) -> Iterator[Pattern]:
     """Exporters that allow no colon in a name put an underscore there."""
     for joint in "_" if metric.engine == "tgi" else ":_":
         name = f"{_PREFIXES[metric.engine]}{joint}{metric.name}"
-        regex = re.compile(rf"^\s{{0,16}}{re.escape(name)}{_VALUE}")
-        yield Pattern(name, regex, _reader(metric, regex))
+        regex = Regex(rf"^\s{{0,16}}{re.escape(name)}{_VALUE}")
+        yield Pattern(name, regex.text, _reader(metric, regex))
 
 
-def _reader(metric: _Metric, regex: re.Pattern[str]) -> Callable[[re.Match[str], Line], LogEvent | None]:
+def _reader(metric: _Metric, regex: Regex) -> Callable[[re.Match[str], Line], LogEvent | None]:
     def build(match: re.Match[str], line: Line) -> LogEvent | None:
         if any(regex.match(text) for text in line.preceding(1)):
             return None  # told with the first of its series
@@ -132,7 +132,7 @@ FAMILY = Family(
         *(
             Pattern(
                 f"vllm{joint}cache_config_info{{",
-                re.compile(rf"^\s{{0,16}}vllm{joint}cache_config_info(?P<labels>\{{[^{{}}]{{0,8000}}\}})"),
+                rf"^\s{{0,16}}vllm{joint}cache_config_info(?P<labels>\{{[^{{}}]{{0,8000}}\}})",
                 _pool,
             )
             for joint in ":_"

@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def _pattern(name: str, field: str) -> Pattern:
-    regex = re.compile(rf"(?<![\w.]){name}['\"]?\s{{0,20}}[:=]\s{{0,3}}([1-9][0-9]{{0,8}})(?![\w.\[])")
+    regex = rf"(?<![\w.]){name}['\"]?\s{{0,20}}[:=]\s{{0,3}}([1-9][0-9]{{0,8}})(?![\w.\[])"
 
     def build(match: re.Match[str], line: Line) -> LogEvent:
         return event_of(EventKind.MODEL_DIMENSION, line, {field: int(match[1])})

@@ -168,7 +168,7 @@ FAMILY = Family(
         _form(EventKind.ENGINE_START, "Listening on ", r"Listening on \S{1,100} \(version {version:word}\)"),
         Pattern(
             "llama runner process has terminated",
-            re.compile(r"llama runner process has terminated: (?P<inner>\S.{0,999})"),
+            r"llama runner process has terminated: (?P<inner>\S.{0,999})",
             _runner_ended,
         ),
         _form(

@@ -10,7 +10,7 @@ from functools import partial
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import Fields, compile_form, form, read_fields, reading
+from .forms import Fields, compile_form, expanded, form, read_fields, reading
 from .statement import event_of
 
 # --- TensorRT-LLM -----------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ _LMDEPLOY: tuple[Pattern, ...] = (
     ),
     Pattern(
         "loading from workspace, ignore args",
-        re.compile(r"loading from workspace, ignore args \[(?P<names>[^\]]{1,400})\]"),
+        r"loading from workspace, ignore args \[(?P<names>[^\]]{1,400})\]",
         _ignored,
     ),
 )
@@ -209,7 +209,7 @@ _DEEPSPEED: tuple[Pattern, ...] = (
 _FLASHINFER: tuple[Pattern, ...] = (
     Pattern(
         "in AlignedAllocator",
-        compile_form(
+        expanded(
             r"allocat(?:e|ing) memory for {buffer:word} with size {requested_bytes:bytes} and alignment [0-9]{1,6},?"
             r"(?: but only {available_bytes:bytes} bytes available)? in AlignedAllocator"
         ),
@@ -231,9 +231,7 @@ def _offloaded(match: re.Match[str], line: Line) -> LogEvent:
 _TRANSFORMERS: tuple[Pattern, ...] = (
     Pattern(
         "on the meta device because they were offloaded to",
-        re.compile(
-            r"on the meta device because they were offloaded to the (?P<places>(?:cpu|disk)(?: and (?:cpu|disk))?)"
-        ),
+        r"on the meta device because they were offloaded to the (?P<places>(?:cpu|disk)(?: and (?:cpu|disk))?)",
         _offloaded,
     ),
     _transformers(

@@ -33,41 +33,35 @@ FAMILY = Family(
     (
         Pattern(
             "Out of memory allocating",
-            re.compile(
-                rf"Out of memory allocating (?P<request>{SIZE}) \(allocated so far: (?P<allocated>{SIZE})"
-                rf"(?:, limit set to: (?P<limit>{SIZE}))?"
-            ),
+            rf"Out of memory allocating (?P<request>{SIZE}) \(allocated so far: (?P<allocated>{SIZE})"
+            rf"(?:, limit set to: (?P<limit>{SIZE}))?",
             _oom("cupy"),
         ),
         Pattern(
             "Out of memory error on GPU",
-            re.compile(
-                rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"
-                r" memory on GPU \d{1,4},"
-                rf" (?P<allocated>{SIZE}) memory has been allocated and available memory is only (?P<free>{SIZE})"
-            ),
+            rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"
+            r" memory on GPU \d{1,4},"
+            rf" (?P<allocated>{SIZE}) memory has been allocated and available memory is only (?P<free>{SIZE})",
             _oom("paddle"),
         ),
         Pattern(
             "cudaMalloc retry failed",
-            re.compile(r"cudaMalloc retry failed: out of memory"),
+            r"cudaMalloc retry failed: out of memory",
             _oom("mxnet"),
         ),
         Pattern(
             "== cudaSuccess",
-            re.compile(r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory"),
+            r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
             _oom("cuda"),
         ),
         Pattern(
             "Failed to allocate memory for requested buffer",
-            re.compile(r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})"),
+            r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})",
             _oom("onnxruntime"),
         ),
         Pattern(
             "is smaller than requested bytes",
-            re.compile(
-                r"Available memory of (?P<free>\d{1,20}) is smaller than requested bytes of (?P<request>\d{1,20})"
-            ),
+            r"Available memory of (?P<free>\d{1,20}) is smaller than requested bytes of (?P<request>\d{1,20})",
             _oom("onnxruntime"),
         ),
     ),

@@ -119,157 +119,129 @@ FAMILY = Family(
         # --- JVM
         Pattern(
             "java.lang.OutOfMemoryError: ",
-            re.compile(
-                r"java\.lang\.OutOfMemoryError: (?P<why>Java heap space|GC overhead limit exceeded|Metaspace"
-                r"|Compressed class space|PermGen space|Direct buffer memory"
-                r"|Cannot reserve(?= (?P<bytes>\d{1,20}) bytes of direct buffer memory"
-                r"(?: \(allocated: (?P<in_use>\d{1,20}), limit: (?P<limit>\d{1,20})\))?)"
-                r"|unable to create(?= (?:new )?native thread))"
-                r"(?: bytes| of| direct| buffer| memory| (?:new )?native thread| \d{1,20}| \(allocated: [^()]{1,80}\)"
-                r"|: possibly out of memory or process/resource limits reached){0,8}[.'\"]?\s*$"
-            ),
+            r"java\.lang\.OutOfMemoryError: (?P<why>Java heap space|GC overhead limit exceeded|Metaspace"
+            r"|Compressed class space|PermGen space|Direct buffer memory"
+            r"|Cannot reserve(?= (?P<bytes>\d{1,20}) bytes of direct buffer memory"
+            r"(?: \(allocated: (?P<in_use>\d{1,20}), limit: (?P<limit>\d{1,20})\))?)"
+            r"|unable to create(?= (?:new )?native thread))"
+            r"(?: bytes| of| direct| buffer| memory| (?:new )?native thread| \d{1,20}| \(allocated: [^()]{1,80}\)"
+            r"|: possibly out of memory or process/resource limits reached){0,8}[.'\"]?\s*$",
             _java,
         ),
         Pattern(
             "Native memory allocation (",
-            re.compile(
-                r"^#? ?Native memory allocation \(\w{1,20}\) failed to (?:map|allocate) (?P<bytes>\d{1,20}) bytes"
-            ),
+            r"^#? ?Native memory allocation \(\w{1,20}\) failed to (?:map|allocate) (?P<bytes>\d{1,20}) bytes",
             _failed("java", pool="native"),
         ),
         Pattern(
             "(errno=12)",
-            re.compile(r"os::\w{1,40}\(.{1,120}\) failed; error='.{1,60}' \(errno=12\)"),
+            r"os::\w{1,40}\(.{1,120}\) failed; error='.{1,60}' \(errno=12\)",
             _failed("java", pool="native"),
         ),
         # --- V8
         Pattern(
             "JavaScript",
-            re.compile(
-                _V8_LEAD + r"(?:FATAL ERROR: .{0,160}JavaScript heap out of memory"
-                r"|Fatal JavaScript (?:invalid size error|out of memory): .{1,160}?)\.?\s*$"
-            ),
+            _V8_LEAD + r"(?:FATAL ERROR: .{0,160}JavaScript heap out of memory"
+            r"|Fatal JavaScript (?:invalid size error|out of memory): .{1,160}?)\.?\s*$",
             _failed("v8"),
         ),
         Pattern(
             "Reached heap limit",
-            re.compile(_V8_LEAD + r"FATAL ERROR: Reached heap limit(?!.*JavaScript heap out of memory)"),
+            _V8_LEAD + r"FATAL ERROR: Reached heap limit(?!.*JavaScript heap out of memory)",
             _failed("v8"),
         ),
         Pattern(
             "Array buffer allocation failed",
-            re.compile(r"^\s*(?:Uncaught )?RangeError: Array buffer allocation failed\s*$"),
+            r"^\s*(?:Uncaught )?RangeError: Array buffer allocation failed\s*$",
             _failed("v8"),
         ),
         # --- Go
         Pattern(
             "runtime: out of memory: ",
-            re.compile(
-                r"^\s*runtime: out of memory: cannot allocate (?P<bytes>\d{1,20})-byte block"
-                r"(?: \((?P<in_use>\d{1,20}) in use\))?"
-            ),
+            r"^\s*runtime: out of memory: cannot allocate (?P<bytes>\d{1,20})-byte block"
+            r"(?: \((?P<in_use>\d{1,20}) in use\))?",
             _failed("go"),
         ),
         Pattern(
             "fatal error: ",
-            re.compile(
-                r"^\s*fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)(?: \(.{1,120}\))?\s*$"
-            ),
+            r"^\s*fatal error: (?:runtime: )?(?:out of memory|cannot allocate memory)(?: \(.{1,120}\))?\s*$",
             _go_fatal,
         ),
-        Pattern(
-            "runtime: cannot allocate memory", re.compile(r"^\s*runtime: cannot allocate memory\s*$"), _failed("go")
-        ),
+        Pattern("runtime: cannot allocate memory", r"^\s*runtime: cannot allocate memory\s*$", _failed("go")),
         # --- C and C++, shells, tools
         Pattern(
             "std::bad_alloc",
-            re.compile(
-                r"(?:^\s*|instance of ['`‘]|what\(\): {1,4}|(?<=[\w)\]]): )"
-                r"std::bad_alloc(?!: (?:out_of_memory|CUDA))(?:['’]|\s*$|: )"
-            ),
+            r"(?:^\s*|instance of ['`‘]|what\(\): {1,4}|(?<=[\w)\]]): )"
+            r"std::bad_alloc(?!: (?:out_of_memory|CUDA))(?:['’]|\s*$|: )",
             _failed("malloc"),
         ),
         Pattern(
             "annot allocate memory",
-            re.compile(r"^(?P<before>(?:[^:]{0,160}:){1,12} ?)[Cc]annot allocate memory\.?\s*$"),
+            r"^(?P<before>(?:[^:]{0,160}:){1,12} ?)[Cc]annot allocate memory\.?\s*$",
             _errno_in_words,
         ),
         Pattern(
             ": cannot allocate ",
-            re.compile(
-                r"\bx(?:malloc|realloc|calloc): (?:\S{1,80}: )?cannot allocate (?P<bytes>\d{1,20}) bytes"
-                r"(?: \((?P<in_use>\d{1,20}) bytes allocated\))?\s*$"
-            ),
+            r"\bx(?:malloc|realloc|calloc): (?:\S{1,80}: )?cannot allocate (?P<bytes>\d{1,20}) bytes"
+            r"(?: \((?P<in_use>\d{1,20}) bytes allocated\))?\s*$",
             _failed("malloc"),
         ),
         Pattern(
             "memory exhausted",
-            re.compile(rf"^{_PROGRAM}{{1,4}}(?:virtual )?memory exhausted\s*$|^\s*virtual memory exhausted\s*$"),
+            rf"^{_PROGRAM}{{1,4}}(?:virtual )?memory exhausted\s*$|^\s*virtual memory exhausted\s*$",
             _failed("malloc"),
         ),
         Pattern(
             "emory, malloc failed",
-            re.compile(
-                r"^(?:fatal|error): Out of memory, \w{1,20} failed(?: \(tried to allocate (?P<bytes>\d{1,20}) bytes\))?"
-            ),
+            r"^(?:fatal|error): Out of memory, \w{1,20} failed(?: \(tried to allocate (?P<bytes>\d{1,20}) bytes\))?",
             _failed("malloc"),
         ),
         Pattern(
             ": out of memory allocating ",
-            re.compile(rf"^{_PROGRAM}{{1,3}}out of memory allocating (?P<bytes>\d{{1,20}}) bytes"),
+            rf"^{_PROGRAM}{{1,3}}out of memory allocating (?P<bytes>\d{{1,20}}) bytes",
             _failed("malloc"),
         ),
-        Pattern("LLVM ERROR: ", re.compile(r"^\s*LLVM ERROR: out of memory(?:\s*$|\. ?| )"), _failed("malloc")),
+        Pattern("LLVM ERROR: ", r"^\s*LLVM ERROR: out of memory(?:\s*$|\. ?| )", _failed("malloc")),
         Pattern(
             "illed signal terminated program",
-            re.compile(r"fatal error: Killed signal terminated program (?P<program>\S{1,60})"),
+            r"fatal error: Killed signal terminated program (?P<program>\S{1,60})",
             _killed("compiler"),
         ),
         # --- Rust
         Pattern(
             "memory allocation of ",
-            re.compile(r"^\s*memory allocation of (?P<bytes>\d{1,20}) bytes failed\s*$"),
+            r"^\s*memory allocation of (?P<bytes>\d{1,20}) bytes failed\s*$",
             _failed("rust"),
         ),
         # --- Spark and Hadoop on YARN
         Pattern(
             "Container killed by YARN",
-            re.compile(
-                r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits\. "
-                rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) (?:physical|virtual) memory used"
-            ),
+            r"Container killed by YARN for exceeding (?:physical |virtual )?memory limits\. "
+            rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) (?:physical|virtual) memory used",
             _yarn,
         ),
         Pattern(
             " memory limits. Current usage: ",
-            re.compile(
-                r"is running (?:\d{1,20}B )?beyond (?:the '?)?physical'? memory limits?\. Current usage: "
-                rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) physical memory used"
-            ),
+            r"is running (?:\d{1,20}B )?beyond (?:the '?)?physical'? memory limits?\. Current usage: "
+            rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) physical memory used",
             _yarn,
         ),
         Pattern(
             " memory limits. Current usage: ",
-            re.compile(
-                r"is running (?:\d{1,20}B )?beyond (?:the '?)?virtual'? memory limits?\. Current usage: .{1,80}; "
-                rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) virtual memory used"
-            ),
+            r"is running (?:\d{1,20}B )?beyond (?:the '?)?virtual'? memory limits?\. Current usage: .{1,80}; "
+            rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) virtual memory used",
             _yarn,
         ),
         # --- Python's pools
         Pattern(
             "BrokenProcessPool: ",
-            re.compile(
-                r"(?:^|[\s.])BrokenProcessPool: A (?:child )?process in the process pool was terminated abruptly"
-            ),
+            r"(?:^|[\s.])BrokenProcessPool: A (?:child )?process in the process pool was terminated abruptly",
             _broken_pool,
         ),
         *(
             Pattern(
                 anchor,
-                re.compile(
-                    r"(?<!failed \()\bexit ?code(?:=|: ?| | of | is | was )(?:-9|-SIGKILL)(?=\s*$|[,;)>\]\"']|\. |\.$)"
-                ),
+                r"(?<!failed \()\bexit ?code(?:=|: ?| | of | is | was )(?:-9|-SIGKILL)(?=\s*$|[,;)>\]\"']|\. |\.$)",
                 _killed("multiprocessing"),
             )
             for anchor in ("exitcode", "exit code")

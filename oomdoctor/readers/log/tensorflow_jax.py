@@ -112,80 +112,72 @@ FAMILY = Family(
     (
         Pattern(
             "OOM when allocating tensor",
-            re.compile(
-                r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,? ]{0,200}\])"
-                r"(?: and type (?P<dtype>\w{1,20}))?"
-                r"(?: on \S{0,200}?device:(?P<place>[A-Z]{1,10}):(?P<device>\d{1,4}))?"
-            ),
+            r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,? ]{0,200}\])"
+            r"(?: and type (?P<dtype>\w{1,20}))?"
+            r"(?: on \S{0,200}?device:(?P<place>[A-Z]{1,10}):(?P<device>\d{1,4}))?",
             _tensor,
         ),
         Pattern(
             "ran out of memory trying to allocate",
-            re.compile(
-                r"Allocator (?:\((?P<allocator>\w{1,60})\) )?ran out of memory trying to allocate "
-                r"(?P<size>\d+(?:\.\d*)? ?(?:Bytes|[KMGT]?i?B))"
-                r"(?: {0,2}\(rounded to (?P<rounded>\d{1,20})(?: Bytes)?\))?"
-            ),
+            r"Allocator (?:\((?P<allocator>\w{1,60})\) )?ran out of memory trying to allocate "
+            r"(?P<size>\d+(?:\.\d*)? ?(?:Bytes|[KMGT]?i?B))"
+            r"(?: {0,2}\(rounded to (?P<rounded>\d{1,20})(?: Bytes)?\))?",
             _ran_out,
         ),
         Pattern(
             "from device: ",
-            re.compile(
-                r"failed to allocate [\d.]+[KMGT]?i?B? \((\d{1,20}) bytes\) from device: "
-                r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory)"
-            ),
+            r"failed to allocate [\d.]+[KMGT]?i?B? \((\d{1,20}) bytes\) from device: "
+            r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory)",
             _back_off,
         ),
-        Pattern("InUse: ", re.compile(r"(?<!Max)\bInUse: {1,40}\d"), _dump),
+        Pattern("InUse: ", r"(?<!Max)\bInUse: {1,40}\d", _dump),
         Pattern(
             "total_region_allocated_bytes_",
-            re.compile(r"total_region_allocated_bytes_: (\d{1,20}) memory_limit_: (\d{1,20})"),
+            r"total_region_allocated_bytes_: (\d{1,20}) memory_limit_: (\d{1,20})",
             _regions,
         ),
-        Pattern("Sum Total of in-use chunks", re.compile(rf"Sum Total of in-use chunks: ({SIZE})"), _in_use),
+        Pattern("Sum Total of in-use chunks", rf"Sum Total of in-use chunks: ({SIZE})", _in_use),
         Pattern(
             "Dst tensor is not initialized",
-            re.compile(r"(?P<code>Dst tensor is not initialized)"),
+            r"(?P<code>Dst tensor is not initialized)",
             _masking("tensorflow"),
         ),
         Pattern(
             "Failed copying input tensor",
-            re.compile(r"(?P<code>Failed copying input tensor)(?!.{0,400}Dst tensor)"),
+            r"(?P<code>Failed copying input tensor)(?!.{0,400}Dst tensor)",
             _masking("tensorflow"),
         ),
         Pattern(
             "failed to create cublas handle",
-            re.compile(r"failed to create cublas handle: (?P<code>.{1,100})"),
+            r"failed to create cublas handle: (?P<code>.{1,100})",
             _masking("cublas"),
         ),
         Pattern(
             "may be due to OOM",
-            re.compile(r"(?P<code>Failure to initialize cublas) may be due to OOM"),
+            r"(?P<code>Failure to initialize cublas) may be due to OOM",
             _masking("cublas"),
         ),
         Pattern(
             "Failed to get convolution algorithm",
-            re.compile(r"(?P<code>Failed to get convolution algorithm)"),
+            r"(?P<code>Failed to get convolution algorithm)",
             _masking("cudnn"),
         ),
         Pattern(
             "Out of memory",
-            re.compile(r"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<bytes>\d{1,20}) bytes"),
+            r"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<bytes>\d{1,20}) bytes",
             _xla,
         ),
         Pattern(
             "Out of memory",
-            re.compile(rf"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<size>{SIZE})(?<!bytes)"),
+            rf"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<size>{SIZE})(?<!bytes)",
             _xla,
         ),
         Pattern(
             "Failed to allocate request for",
-            re.compile(
-                r"Failed to allocate request for \S{1,40} \((?P<bytes>\d{1,20})B\)"
-                r" on device ordinal (?P<device>\d{1,4})"
-            ),
+            r"Failed to allocate request for \S{1,40} \((?P<bytes>\d{1,20})B\)"
+            r" on device ordinal (?P<device>\d{1,4})",
             _xla,
         ),
-        Pattern("BufferAssignment OOM Debugging", re.compile(r"BufferAssignment OOM Debugging"), _assignment),
+        Pattern("BufferAssignment OOM Debugging", r"BufferAssignment OOM Debugging", _assignment),
     ),
 )

@@ -89,11 +89,11 @@ FAMILY = Family(
         ),
         Pattern(
             "Default `max_",
-            re.compile(r"Default `(?P<name>max_\w{1,60})` to (?P<value>[0-9]{1,12})"),
+            r"Default `(?P<name>max_\w{1,60})` to (?P<value>[0-9]{1,12})",
             _default,
         ),
-        Pattern("Args {", re.compile(r"\bArgs \{"), _launcher_args),
-        Pattern("warmup{", re.compile(r"\bwarmup\{(?P<values>[^{}]{1,400})\}:warmup"), _span),
+        Pattern("Args {", r"\bArgs \{", _launcher_args),
+        Pattern("warmup{", r"\bwarmup\{(?P<values>[^{}]{1,400})\}:warmup", _span),
         _form(EventKind.ENGINE_PHASE, "Warming up model", r"Warming up model", phase="warm-up", edge="begin"),
     ),
 )

@@ -255,41 +255,39 @@ def _xpu_limit(match: re.Match[str], line: Line) -> LogEvent:
 FAMILY = Family(
     "torch allocator",
     (
-        Pattern("Tried to allocate", re.compile(r"Tried to allocate"), _tried),
+        Pattern("Tried to allocate", r"Tried to allocate", _tried),
         Pattern(
             "out of memory",
-            re.compile(r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)"),
+            r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)",
             _no_request,
         ),
-        Pattern("cuda runtime error (2)", re.compile(r"cuda runtime error \(2\) {0,2}: out of memory"), _old_runtime),
+        Pattern("cuda runtime error (2)", r"cuda runtime error \(2\) {0,2}: out of memory", _old_runtime),
         Pattern(
             "THCudaCheck FAIL",
-            re.compile(r"THCudaCheck FAIL file=\S{1,300} line=\d+ error=2 : out of memory"),
+            r"THCudaCheck FAIL file=\S{1,300} line=\d+ error=2 : out of memory",
             _old_runtime,
         ),
-        Pattern("MPS backend out of memory", re.compile(r"MPS backend out of memory"), _mps),
+        Pattern("MPS backend out of memory", r"MPS backend out of memory", _mps),
         Pattern(
             "Allocation on device",
-            re.compile(r"Allocation on device(?: (\d{1,4}))?(?: would exceed allowed memory|\s*$|\s*This error means)"),
+            r"Allocation on device(?: (\d{1,4}))?(?: would exceed allowed memory|\s*$|\s*This error means)",
             _malloc_async,
         ),
         Pattern(
             "OutOfMemoryError",
-            re.compile(r"(?:^\s*|\bType:\*{0,2} *`?)(?P<type>torch(?:\.cuda)?\.OutOfMemoryError)`?:?\s*$"),
+            r"(?:^\s*|\bType:\*{0,2} *`?)(?P<type>torch(?:\.cuda)?\.OutOfMemoryError)`?:?\s*$",
             _class_alone,
         ),
         Pattern(
             "failed with OOM on device",
-            re.compile(
-                r"(?:allocation|mapping) failed with OOM on device (\d{1,4}) while trying to"
-                r" (?:allocate|map) (\d{1,20}) bytes"
-                r"(?: \(free: (\d{1,20}), total: (\d{1,20})\))?"
-            ),
+            r"(?:allocation|mapping) failed with OOM on device (\d{1,4}) while trying to"
+            r" (?:allocate|map) (\d{1,20}) bytes"
+            r"(?: \(free: (\d{1,20}), total: (\d{1,20})\))?",
             _try_warning,
         ),
         Pattern(
             "Allocation is out of device memory",
-            re.compile(r"Allocation is out of device memory on current platform"),
+            r"Allocation is out of device memory on current platform",
             _xpu_limit,
         ),
     ),

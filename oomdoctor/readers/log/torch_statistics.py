@@ -95,23 +95,21 @@ def _megatron(match: re.Match[str], line: Line) -> LogEvent:
 FAMILY = Family(
     "torch statistics",
     (
-        *(Pattern(row, re.compile(rf"\| *{re.escape(row)} *\| *\d"), _summary) for row in _ROWS),
+        *(Pattern(row, rf"\| *{re.escape(row)} *\| *\d", _summary) for row in _ROWS),
         Pattern(
             "Max_MA ",
-            re.compile(rf"\bMA ({SIZE})\s{{1,20}}Max_MA ({SIZE})\s{{1,20}}CA ({SIZE})\s{{1,20}}Max_CA ({SIZE})"),
+            rf"\bMA ({SIZE})\s{{1,20}}Max_MA ({SIZE})\s{{1,20}}CA ({SIZE})\s{{1,20}}Max_CA ({SIZE})",
             _deepspeed_device,
         ),
         Pattern(
             "CPU Virtual Memory:",
-            re.compile(rf"CPU Virtual Memory: {{1,4}}used = ({SIZE}), percent = (\d+(?:\.\d*)?)%"),
+            rf"CPU Virtual Memory: {{1,4}}used = ({SIZE}), percent = (\d+(?:\.\d*)?)%",
             _deepspeed_host,
         ),
         Pattern(
             "max allocated:",
-            re.compile(
-                r"memory \(MB\) \| allocated: (\d+(?:\.\d*)?) \| max allocated: (\d+(?:\.\d*)?)"
-                r" \| reserved: (\d+(?:\.\d*)?) \| max reserved: (\d+(?:\.\d*)?)"
-            ),
+            r"memory \(MB\) \| allocated: (\d+(?:\.\d*)?) \| max allocated: (\d+(?:\.\d*)?)"
+            r" \| reserved: (\d+(?:\.\d*)?) \| max reserved: (\d+(?:\.\d*)?)",
             _megatron,
         ),
     ),

@@ -226,11 +226,11 @@ def _ends_frames(before: list[str]) -> bool | None:
 FAMILY = Family(
     "tracebacks",
     (
-        Pattern(_HEADER, re.compile(re.escape(_HEADER)), _whole),
-        Pattern(", line ", re.compile(r'File ["\']?[^"\']{1,500}["\']?, line \d|Cell In'), _first_of_piece),
-        Pattern("  File ", re.compile(r"^\s*File [^\"\']{1,400}:\d{1,7}, in "), _first_of_piece),
-        Pattern("<ipython-input-", re.compile(r"^\s*<ipython-input-"), _first_of_piece),
-        Pattern("Error: ", re.compile(r"\wError: "), _exception_alone),
-        Pattern("OutOfResources: ", re.compile(r"^[\w.]{0,160}OutOfResources: "), _exception_alone),
+        Pattern(_HEADER, re.escape(_HEADER), _whole),
+        Pattern(", line ", r'File ["\']?[^"\']{1,500}["\']?, line \d|Cell In', _first_of_piece),
+        Pattern("  File ", r"^\s*File [^\"\']{1,400}:\d{1,7}, in ", _first_of_piece),
+        Pattern("<ipython-input-", r"^\s*<ipython-input-", _first_of_piece),
+        Pattern("Error: ", r"\wError: ", _exception_alone),
+        Pattern("OutOfResources: ", r"^[\w.]{0,160}OutOfResources: ", _exception_alone),
     ),
 )

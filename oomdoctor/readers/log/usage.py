@@ -74,9 +74,9 @@ def _overruled(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.OPTION_OVERRULED, line, option="max_length", by="max_new_tokens")
 
 
-_LAUNCH = re.compile(_BEHIND + _PROGRAM)
+_LAUNCH = _BEHIND + _PROGRAM
 _ERROR = r"(?P<program>[\w./-]{1,80}(?: [a-z-]{1,20})?): error: "
-_CALLS = re.compile(r"\b(?:GenerationConfig|generate)\((?=.{0,2000}=)|\b(?:GenerationConfig|\.generate)\(\s*$")
+_CALLS = r"\b(?:GenerationConfig|generate)\((?=.{0,2000}=)|\b(?:GenerationConfig|\.generate)\(\s*$"
 
 FAMILY = Family(
     "usage",
@@ -94,37 +94,33 @@ FAMILY = Family(
         ),
         Pattern("GenerationConfig(", _CALLS, _code),
         Pattern(".generate(", _CALLS, _code),
-        Pattern(".config.max_seq_len", re.compile(r"\.config\.max_seq_len ?=(?!=)"), _code),
-        Pattern(".config.sliding_window", re.compile(r"\.config\.sliding_window ?=(?!=)"), _code),
+        Pattern(".config.max_seq_len", r"\.config\.max_seq_len ?=(?!=)", _code),
+        Pattern(".config.sliding_window", r"\.config\.sliding_window ?=(?!=)", _code),
         Pattern(
             "_ALLOC_CONF",
-            re.compile(
-                r"(?:^|[\s$#;'\"\[{])(?P<name>PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF)"
-                r"(?:=[\"']?|[\"']\] ?= ?[\"']|[\"'], ?[\"'])(?P<value>[\w:.,\[\]>=-]{3,300})"
-            ),
+            r"(?:^|[\s$#;'\"\[{])(?P<name>PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF)"
+            r"(?:=[\"']?|[\"']\] ?= ?[\"']|[\"'], ?[\"'])(?P<value>[\w:.,\[\]>=-]{3,300})",
             lambda match, line: None if _is_advice(match, line) else _variable(match, line),
         ),
         Pattern(
             "unrecognized arguments: ",
-            re.compile(_ERROR + r"unrecognized arguments: (?P<words>\S.{0,2000})"),
+            _ERROR + r"unrecognized arguments: (?P<words>\S.{0,2000})",
             _unrecognized,
         ),
         Pattern(
             "invalid choice: ",
-            re.compile(_ERROR + r"argument (?P<names>[\w/-]{2,120}): invalid choice: '?(?P<value>[^' ]{1,80})'?"),
+            _ERROR + r"argument (?P<names>[\w/-]{2,120}): invalid choice: '?(?P<value>[^' ]{1,80})'?",
             _invalid_choice,
         ),
         Pattern(
             "Unrecognized CachingAllocator option",
-            re.compile(r"Unrecognized CachingAllocator option: (?P<option>[\w-]{1,80})"),
+            r"Unrecognized CachingAllocator option: (?P<option>[\w-]{1,80})",
             _unknown_allocator_option,
         ),
         Pattern(
             "will take precedence",
-            re.compile(
-                r"Both `max_new_tokens` ?\(=.{1,20}\) and `max_length` ?\(=.{1,20}\) seem to have been set\."
-                r" `max_new_tokens` will take precedence"
-            ),
+            r"Both `max_new_tokens` ?\(=.{1,20}\) and `max_length` ?\(=.{1,20}\) seem to have been set\."
+            r" `max_new_tokens` will take precedence",
             _overruled,
         ),
     ),

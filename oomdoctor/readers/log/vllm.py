@@ -409,6 +409,7 @@ _SERVING: tuple[Pattern, ...] = (
         r"Running: {running:n} reqs,(?: Swapped: {swapped:n} reqs,)?"
         r" (?:Pending|Waiting): {waiting:n} reqs,.{0,160}?KV cache usage: {kv_usage:percent}%",
         _load,
+        periodic=True,
     ),
     _form(
         EventKind.ENGINE_PREEMPTED,

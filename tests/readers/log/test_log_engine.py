@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.readers.log.engine import LogReading, read_log
 from oomdoctor.readers.log.registry import ALL_FAMILIES
-from oomdoctor.readers.log.scan import LiteralScanner
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 1 has a total capacity of 23.50 GiB of which"
@@ -131,8 +130,9 @@ def test_different_events_are_bounded_and_the_result_says_so() -> None:
     reading = read(text)
     sizes = [event.fields["requested_bytes"] for event in reading.events]
     assert len(sizes) == 4000
-    assert (sizes[0], sizes[-1]) == (1, 10_000)
-    assert "6000 events" in reading.notes[0]
+    assert (sizes[:1000], sizes[-2000:]) == (list(range(1, 1001)), list(range(8001, 10_001)))
+    assert "2000 events" in reading.notes[0]
+    assert "passed over" in reading.notes[1]
 
 
 def test_excerpts_hold_the_latest_failure_and_are_few() -> None:
@@ -212,15 +212,6 @@ def test_no_line_takes_long(anchor: str, filler: str) -> None:
     started = time.process_time()
     read(f"{filler * 8000}{anchor}{filler * 8000}\n")
     assert time.process_time() - started < 3
-
-
-def test_every_anchor_is_found_at_every_alignment() -> None:
-    scanner = LiteralScanner(ANCHORS)
-    for anchor in ANCHORS:
-        for shift in range(4):
-            buffer = b"~" * shift + anchor.encode()
-            found = {literal for hit in scanner.hits(buffer, 0, len(buffer)) for literal in hit.literals}
-            assert anchor in found
 
 
 def test_noise_is_read_fast_and_with_bounded_memory() -> None:

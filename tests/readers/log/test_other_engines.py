@@ -443,5 +443,5 @@ def test_no_form_takes_long_over_a_long_line(filler: str) -> None:
         for pattern in family.patterns:
             line = pattern.anchor + filler * 4000 if filler else pattern.anchor * 1000
             began = time.process_time()
-            pattern.regex.search(line[:16000])
+            pattern.compiled.search(line[:16000])
             assert time.process_time() - began < 0.5, (pattern.anchor, filler)

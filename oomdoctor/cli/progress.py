@@ -1,0 +1,73 @@
+"""How far the reading is, on a terminal only, while it takes long; nothing of it stays."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .output import is_terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PATIENCE_SECONDS = 1.0
+_BETWEEN_SECONDS = 0.1
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Gives what is to be told (input, bytes done, all bytes or None); None where nobody looks."""
+    if not is_terminal(sys.stderr):
+        yield None
+        return
+    bar = _Bar()
+    try:
+        yield bar.tell
+    finally:
+        bar.close()
+
+
+class _Bar:
+    def __init__(self) -> None:
+        self._began = self._told = time.monotonic()
+        self._shown: Progress | None = None
+
+    def tell(self, path: str, done_bytes: int, size_bytes: int | None) -> None:
+        """Draws the bar anew, not more often than one can see."""
+        now = time.monotonic()
+        if now - self._began < _PATIENCE_SECONDS or now - self._told < _BETWEEN_SECONDS:
+            return
+        self._told = now
+        from ..report.text import one_line
+
+        if self._shown is None:
+            self._shown = _drawn()
+        (task,) = self._shown.task_ids
+        self._shown.update(task, description=one_line(path[-50:]), completed=done_bytes, total=size_bytes, refresh=True)
+
+    def close(self) -> None:
+        """Takes the bar off the terminal."""
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _drawn() -> Progress:
+    # Imported late: most inputs are read before anybody would want to see a bar.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    bar = Progress(
+        TextColumn("reading {task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        auto_refresh=False,
+        transient=True,
+    )
+    bar.add_task("", total=None)
+    bar.start()
+    return bar

@@ -1,0 +1,55 @@
+"""The bar is for a terminal and for a reading that takes long; it is gone at the end and never in a pipe."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+
+ANALYZE = [sys.executable, "-m", "oomdoctor", "analyze", "-", "--format", "json"]
+
+
+def feed_slowly(process: subprocess.Popen[bytes], seconds: float) -> None:
+    assert process.stdin is not None
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        process.stdin.write(b"nothing of interest here\n" * 60_000)
+        time.sleep(0.1)
+    process.stdin.close()
+
+
+def on_terminal(seconds: float) -> str:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        ANALYZE, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    feed_slowly(process, seconds)
+    shown = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    except OSError:  # Linux's word for the end of a terminal
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    return shown.decode()
+
+
+def test_a_terminal_is_told_how_far_it_is_and_nothing_of_it_stays() -> None:
+    shown = on_terminal(4)
+    assert "reading -" in shown
+    assert "MiB/s" in shown or "MB/s" in shown
+    assert shown.rindex("\x1b[2K") > shown.rindex("reading -")
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_not_in_a_pipe() -> None:
+    process = subprocess.Popen(ANALYZE, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    feed_slowly(process, 2.5)
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
