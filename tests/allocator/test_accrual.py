@@ -15,8 +15,7 @@ from oomdoctor.readers.snapshot import read_snapshot
 
 def _found(folder: Path, device: Device, held: list[int], ring: int | None = None) -> Accrual | None:
     found = read_snapshot(write(folder / "s.pickle", snapshot(device, ring=ring)))
-    allocator = replay(found, 0)
-    return accrual(found, allocator, held, len(allocator.events) - 1)
+    return accrual(found, replay(found, 0), held, [oom.event_index for oom in found.ooms])
 
 
 def _step(device: Device) -> None:
@@ -86,3 +85,36 @@ def test_too_few_to_say(tmp_path: Path) -> None:
     assert _found(tmp_path, device, held) is None
     assert _found(tmp_path, device, []) is None
     assert _found(tmp_path, device, [1, 2, 3]) is None
+
+
+def test_workers_that_fail_one_after_the_other_do_not_make_it_level(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    kept_by_step(device, held)
+    for _ in range(40):
+        _step(device)
+        device.fail(MIB, 0, [])
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert found.steady
+
+
+def test_one_failure_long_before_the_last_is_another_incident(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    kept_by_step(device, held)
+    device.fail(MIB, 0, [])
+    for _ in range(80):
+        _step(device)
+    device.fail(MIB, 0, [])
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert not found.steady
+
+
+def test_blocks_are_counted_before_and_at_the_end(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    for address in [device.malloc(MIB, []) for _ in range(7)]:
+        device.free(address)
+    held += [device.malloc(MIB, []) for _ in range(20)]
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert (found.most_blocks_before, found.blocks) == (7, 20)

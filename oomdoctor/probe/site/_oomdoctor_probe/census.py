@@ -12,7 +12,7 @@ import os
 from itertools import chain
 from time import monotonic
 
-from . import census_objects, census_roots, census_state
+from . import census_comprehensions, census_objects, census_roots, census_state
 from .census_autograd import Graph
 from .census_claims import Claims, batch_size_of, vocabulary_of
 from .census_owners import Owners
@@ -95,7 +95,8 @@ def _take(
         # `gc.freeze()`, as servers do: what was there before is not among the collector's objects.
         _add_frozen(objects, walk)
     live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
-    climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS)
+    making = census_comprehensions.under_way(stacks)
+    climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS, making)
     climb.find(census_state.roots(objects.modules))
     walked = monotonic()
     owners = Owners(walk)
