@@ -14,10 +14,8 @@ from ..model.facts import FactSet
 from ..model.run import CensusGroup
 from ..model.snapshot import Snapshot
 from ..model.source import Source
-from .census import Holder, largest_holder, speaking_censuses
+from .census import largest_holder, speaking_censuses
 from .device_records import snapshot_of
-
-_AS_MANY = 0.9
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -31,7 +29,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if found is None:
             continue
         source = Source(path=snapshot.path, record=f"ages of blocks of {holder.first.owner}")
-        steady = found.steady and not _goes_with_the_step(holder, found)
+        steady = found.steady and not found.within_a_step
         facts.put("owner.holder_accrued", steady, source, member)
         if steady:
             gained = round(holder.bytes * found.share_in_recording)
@@ -50,13 +48,6 @@ def _can_keep(groups: Sequence[CensusGroup]) -> bool:
         return False
     is_collection = any(group.length is not None for group in groups)
     return is_collection or all(group.category == "other" for group in groups)
-
-
-def _goes_with_the_step(holder: Holder, found: Accrual) -> bool:
-    """Whether graphs that it keeps are those of one step, its micro-batches say: earlier steps had as many blocks live
-    at once, and gave them back. Of graphs that pile up there are more than there ever were.
-    """
-    return 2 * holder.saved > holder.bytes and found.most_blocks_before >= _AS_MANY * found.blocks
 
 
 def _accrual(snapshot: Snapshot, device: int, addresses: Sequence[int]) -> Accrual | None:

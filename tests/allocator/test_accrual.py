@@ -110,11 +110,50 @@ def test_one_failure_long_before_the_last_is_another_incident(tmp_path: Path) ->
     assert not found.steady
 
 
-def test_blocks_are_counted_before_and_at_the_end(tmp_path: Path) -> None:
+def _collects_in_each_step(device: Device, held: list[int], last_scale: int) -> None:
+    """A step fills a store, which the next one clears; the last is of larger tensors, and fails near its end."""
+    store = list[int]()
+    for step in range(5):
+        for address in store:
+            device.free(address)
+        size = MIB * (last_scale if step == 4 else 1)
+        store = []
+        for _ in range(20 if step < 4 else 18):
+            temporary = device.malloc(size, [])
+            store.append(device.malloc(size, []))
+            device.free(temporary)
+    held += store
+    device.fail(MIB * last_scale, 0, [])
+
+
+@pytest.mark.parametrize("last_scale", [1, 16])
+def test_what_each_step_fills_and_empties_is_within_a_step(tmp_path: Path, last_scale: int) -> None:
     device, held = Device(), list[int]()
-    for address in [device.malloc(MIB, []) for _ in range(7)]:
-        device.free(address)
-    held += [device.malloc(MIB, []) for _ in range(20)]
+    _collects_in_each_step(device, held, last_scale)
     found = _found(tmp_path, device, held)
     assert found is not None
-    assert (found.most_blocks_before, found.blocks) == (7, 20)
+    assert (found.steady, found.within_a_step) == (True, True)
+
+
+def test_results_of_many_steps_that_are_collected_after_others_are_not(tmp_path: Path) -> None:
+    """Training steps with many blocks at once, then an evaluation that keeps one block of each of its steps."""
+    device, held = Device(), list[int]()
+    for _ in range(6):
+        for address in [device.malloc(MIB, []) for _ in range(60)]:
+            device.free(address)
+    for _ in range(30):
+        for address in [device.malloc(MIB, []) for _ in range(12)]:
+            device.free(address)
+        held.append(device.malloc(MIB, []))
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert (found.steady, found.within_a_step) == (True, False)
+
+
+@pytest.mark.parametrize("program", [kept_by_step, kept_now_and_then])
+def test_what_steps_add_to_is_not_within_one(tmp_path: Path, program: Callable[[Device, list[int]], None]) -> None:
+    device, held = Device(), list[int]()
+    program(device, held)
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert not found.within_a_step

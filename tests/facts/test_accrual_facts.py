@@ -69,7 +69,7 @@ def test_what_goes_with_the_step_is_not_judged(tmp_path: Path, group: CensusGrou
 def test_graphs_of_one_steps_micro_batches_are_told_from_those_that_pile_up(
     tmp_path: Path, earlier: int, accrued: bool
 ) -> None:
-    """Where each of the steps before had as many blocks at once, the list is emptied by every step."""
+    """Where each of the steps before made as many and gave them back, the list is emptied by every step."""
     device = Device()
     for _ in range(3):
         for address in [device.malloc(2 * MIB, []) for _ in range(earlier)]:
