@@ -31,6 +31,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         source = Source(path=snapshot.path, record=f"ages of blocks of {holder.first.owner}")
         steady = found.steady and not found.within_a_step
         facts.put("owner.holder_accrued", steady, source, member)
+        facts.put("owner.holder_is_of_a_step", found.within_a_step, source, member)
         if steady:
             gained = round(holder.bytes * found.share_in_recording)
             facts.put("growth.steady", True, source, member)

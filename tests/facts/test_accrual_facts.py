@@ -84,4 +84,25 @@ def test_graphs_of_one_steps_micro_batches_are_told_from_those_that_pile_up(
     )
     facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),), snapshots=(found,)))
     assert facts.value("owner.holder_accrued", "cuda:0") is accrued
+    assert facts.value("owner.holder_is_of_a_step", "cuda:0") is not accrued
     assert facts.value("growth.steady", "cuda:0") is (True if accrued else None)
+
+
+def test_a_store_that_each_step_fills_and_empties_is_of_the_step(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(3):
+        for address in [device.malloc(MIB, []) for _ in range(30)]:
+            device.free(address)
+    kept = [device.malloc(8 * MIB, []) for _ in range(28)]
+    device.fail(8 * MIB, 0, [])
+    found = read_snapshot(write(tmp_path / "s.pickle", snapshot(device)), "snapshots/7-1.pickle")
+    store = CensusGroup(
+        0, "other", "dict 'cache' global in t.py", 224 * MIB, 28, length=28, sample_addresses=tuple(kept)
+    )
+    census = Census(HERE, (CensusDevice(0, 224 * MIB, 224 * MIB, 0, 0),), (store,))
+    record = DeviceOomRecord(
+        HERE, 1050.0, 7, 0, 8 * MIB, 256 * MIB, 0, None, snapshot_path="snapshots/7-1.pickle", census=census
+    )
+    facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),), snapshots=(found,)))
+    assert facts.value("owner.holder_is_of_a_step", "cuda:0") is True
+    assert facts.value("owner.step_bytes", "cuda:0") == 224 * MIB

@@ -352,3 +352,26 @@ decode()
         "'found.features' local to decode()",
         "list 'images' local to decode()",
     }
+
+
+def test_what_checkpointing_computes_again_is_called_so(harness: Harness) -> None:
+    text = """
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+class Last(nn.Module):
+    def forward(self, x):
+        if torch.is_grad_enabled(): self.then()
+        return x
+last = Last()
+net = nn.Sequential(*[nn.Tanh() for _ in range(6)], last, nn.Tanh())
+last.then = lambda: None
+x = mib(2).requires_grad_()
+loss = checkpoint(net, x, use_reentrant=False).sum()
+last.then = take
+loss.backward()
+"""
+    rows = {row["owner"]: row for row in groups(harness, text)}
+    again = rows["what checkpointing computes again for the backward pass"]
+    assert again["category"] in ("activations", "saved-for-backward")
+    assert again["bytes"] >> 20 >= 8
+    assert not [owner for owner in rows if "recomputed" in owner]

@@ -6,7 +6,7 @@ import sys
 
 from .census_caches import cut, holds_pairs, is_called_cache
 from .census_containers import CACHE, as_dictionary, cached_function, elements, is_by_name
-from .census_roots import BACKWARD
+from .census_roots import BACKWARD, RECOMPUTED
 from .growth_site import is_loop_variable, line_that_adds
 
 TYPE_CHECKING = False
@@ -237,6 +237,7 @@ class Owners:
             return owner
         owner = self._by_text[key] = Owner(text, root, length)
         owner.kind = kind
+        owner.in_forward = root is not None and root.work == RECOMPUTED
         attribute = next((step for step, _ in reversed(steps) if step[:1] == "."), None)
         behind = self._behind(root)
         if behind is not None and behind.length is not None:
@@ -261,6 +262,8 @@ class Owners:
 
     def _work(self, root: Root | None, steps: list[tuple[str, int]]) -> str:
         """What a library works on for the user is not called by the library's names."""
+        if root is not None and root.work == RECOMPUTED:
+            return "what checkpointing computes again for the backward pass"
         if root is None or not root.work or any(step[:1] == "." for step, _ in steps):
             return ""
         if root.work == BACKWARD:

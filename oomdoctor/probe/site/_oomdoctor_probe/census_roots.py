@@ -19,7 +19,8 @@ _OPTIMIZED = 1
 _MOST_FRAMES = 400
 _CALL = ("_call_impl", "_wrapped_call_impl")
 _BACKWARD = ("backward", "_engine_run_backward")
-FORWARD, BACKWARD = "forward", "backward"
+_UNPACKS, _CHECKPOINT = "unpack_hook", ("torch/utils/checkpoint.py", "torch\\utils\\checkpoint.py")
+FORWARD, BACKWARD, RECOMPUTED = "forward", "backward", "recomputed"
 
 
 class Root:
@@ -56,13 +57,13 @@ class Root:
         self.by_error = by_error
         """The function has ended by an exception, which keeps the variable."""
         self.work = ""
-        """What a library works on for the user: FORWARD or BACKWARD."""
+        """What a library works on for the user: FORWARD, BACKWARD or RECOMPUTED."""
         self.in_library = file is not None and frames.is_library(file)
 
     def lend_to(self, work: str, module: int, caller: tuple[FrameType, int] | None) -> None:
         """Say what a library does with the variable for the user, and where the user's code has asked for that."""
         self.work, self.behind = work, module
-        self.in_forward = self.in_forward or work == FORWARD
+        self.in_forward = self.in_forward or work in (FORWARD, RECOMPUTED)
         if caller is not None:
             code = caller[0].f_code
             self.file, self.line, self.function = code.co_filename, caller[1], code.co_name
@@ -105,7 +106,7 @@ class Stacks:
                 if not frames.is_library(one.f_code.co_filename):
                     own += found
                     continue
-                work = FORWARD if position <= outermost else BACKWARD if one.f_code.co_name in _BACKWARD else ""
+                work = FORWARD if position <= outermost else _work_of(one)
                 if work:
                     place = next((p for p in stack[position:] if not frames.is_library(p[0].f_code.co_filename)), None)
                     for _, root in found:
@@ -120,6 +121,13 @@ class Stacks:
                 if frame.f_globals is space and not frame.f_code.co_flags & _OPTIMIZED:
                     return line
         return None
+
+
+def _work_of(frame: FrameType) -> str:
+    code = frame.f_code
+    if code.co_name == _UNPACKS and code.co_filename.endswith(_CHECKPOINT):
+        return RECOMPUTED
+    return BACKWARD if code.co_name in _BACKWARD else ""
 
 
 def of_suspended(suspended: list[Any]) -> Iterator[tuple[object, Root]]:
