@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from time import monotonic
 
 from . import frames
+from .census_clock import now
 from .census_containers import is_unfinished
 from .census_roots import Root, of_global
 
@@ -47,7 +47,7 @@ class Climb:
         self._ours.add(id(lost))
         for _ in range(_ROUNDS):
             left = [one for one in lost if id(one) not in self._walk.edges]
-            if not left or monotonic() > self._deadline:
+            if not left or now() > self._deadline:
                 return
             sample = left[:: max(1, len(left) // _SAMPLE)][:_SAMPLE]
             self._ours.update((id(left), id(sample)))
@@ -62,7 +62,7 @@ class Climb:
         self._ours.update((id(above), id(seen)))
         frontier = sample
         for _ in range(_HIGHEST):
-            if not frontier or monotonic() > self._deadline:
+            if not frontier or now() > self._deadline:
                 break
             holders = gc.get_referrers(*frontier)
             wanted = {id(one) for one in frontier}
