@@ -16,6 +16,8 @@ _FEWEST_RISES = 5
 _FAR_ABOVE = 2.0
 _ABOVE_LEVEL = 1.25
 _LEVEL = 1.5
+_LARGER = 1.1
+"""A larger input has larger tensors. Where only more of them are live, other work is done than before."""
 _RISEN, _FALLEN = 0.06, 0.03
 """Of the highest rise."""
 _TREND = 1.5
@@ -48,7 +50,13 @@ def find_spike(live_bytes: IntColumn, requested_bytes: int) -> Spike | None:
     peaks = _peaks(before, floor)
     if len(peaks) < _FEWEST_RISES:
         return None
-    return Spike(max(0, round(need - floor - float(np.median(peaks)))), stands_out(need - floor, peaks))
+    larger = max(requested_bytes, _largest_step(live_bytes[rise:])) > _LARGER * _largest_step(before)
+    above = max(0, round(need - floor - float(np.median(peaks))))
+    return Spike(above, larger and stands_out(need - floor, peaks))
+
+
+def _largest_step(live_bytes: IntColumn) -> int:
+    return int(np.diff(live_bytes).max(initial=0))
 
 
 def stands_out(last: int, before: IntColumn) -> bool:

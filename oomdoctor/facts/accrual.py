@@ -14,7 +14,6 @@ from ..model.facts import FactSet
 from ..model.run import CensusGroup
 from ..model.snapshot import Snapshot
 from ..model.source import Source
-from .allocator import latest_oom
 from .census import largest_holder, speaking_censuses
 from .device_records import snapshot_of
 
@@ -30,8 +29,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if found is None:
             continue
         source = Source(path=snapshot.path, record=f"ages of blocks of {holder.first.owner}")
-        facts.put("owner.holder_accrued", found.steady, source, member)
-        if found.steady:
+        steady = found.steady and not found.within_a_step
+        facts.put("owner.holder_accrued", steady, source, member)
+        facts.put("owner.holder_is_of_a_step", found.within_a_step, source, member)
+        if steady:
             gained = round(holder.bytes * found.share_in_recording)
             facts.put("growth.steady", True, source, member)
             facts.put("growth.bytes", gained, source, member)
@@ -52,6 +53,5 @@ def _can_keep(groups: Sequence[CensusGroup]) -> bool:
 
 def _accrual(snapshot: Snapshot, device: int, addresses: Sequence[int]) -> Accrual | None:
     allocator = replay(snapshot, device)
-    oom = latest_oom(snapshot, device)
-    until = oom.event_index if oom is not None else len(allocator.events) - 1
-    return accrual(snapshot, allocator, addresses, until)
+    failures = [oom.event_index for oom in snapshot.ooms if oom.device == device]
+    return accrual(snapshot, allocator, addresses, failures)

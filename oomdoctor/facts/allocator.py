@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
 from ..allocator.growth import Growth
 from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.replay import BEFORE_RING, Replay, replay
 from ..allocator.stacks import FORWARD, Category
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -25,6 +25,7 @@ from .growth import put_growth, put_spike_of_curve
 _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
 _SAME_MOMENT_BYTES = 16 * MIB
 _SAME_MOMENT_SHARE = 0.01
+_NEXT_TO_NOTHING = 0.01
 _OWNERS = (
     ("owner.weights_bytes", {Category.WEIGHTS}),
     ("owner.gradients_bytes", {Category.GRADIENT}),
@@ -167,8 +168,17 @@ def _put_state(
     source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")
     facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
     facts.put("allocator.history_complete", allocator.starts_empty, source, member)
+    if oom is not None and allocator.starts_empty:
+        facts.put("allocator.nothing_given_back", _nothing_given_back(allocator, oom.event_index), source, member)
     facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)
     facts.put("allocator.peak_reserved_bytes", allocator.peak_reserved_bytes, source, member)
+
+
+def _nothing_given_back(allocator: Replay, event: int) -> bool:
+    """Whether all that was allocated up to an event is still held after it. The smallest temporaries do not count."""
+    lifetimes = allocator.lifetimes
+    freed = int(lifetimes.size_bytes[lifetimes.end <= event].sum())
+    return freed <= _NEXT_TO_NOTHING * allocator.live_at(event)
 
 
 def _put_idle(found: Fragmentation, source: Source, member: str, facts: FactSet) -> None:

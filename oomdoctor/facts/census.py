@@ -13,6 +13,7 @@ from ..allocator.stacks import FORWARD, Category
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
+from ..model.source import Source
 from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
 from .device_records import snapshot_of, speaking_records
@@ -61,6 +62,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             facts.put(name, held or nothing, source, member)
         saved = sum(group.saved_bytes for group in groups)
         facts.put("owner.saved_for_backward_bytes", saved or nothing, source, member)
+        _put_errors(groups, source, member, nothing, facts)
         facts.put("owner.unheld_bytes", device.unheld_bytes, source, member)
         workspaces = sum(block.bytes for block in rest if block.part == WORKSPACE)
         facts.put("owner.workspace_bytes", workspaces or None, source, member)
@@ -81,7 +83,16 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("owner.holder_saved_bytes", holder.saved or nothing, source, member)
         facts.put("owner.holder_length", holder.first.length, source, member)
         facts.put("owner.holder_is_container", holder.first.length is not None, source, member)
+        facts.put("owner.holder_is_by_name", holder.first.by_name, source, member)
         facts.put("owner.holder_is_kv", holder.first.category == "kv", source, member)
+
+
+def _put_errors(groups: list[CensusGroup], source: Source, member: str, nothing: int | None, facts: FactSet) -> None:
+    """What calls that failed before left behind, because somebody keeps their exceptions; a model they used is none."""
+    kept = [group for group in groups if group.by_error and group.category in _HELD_BY_NAME]
+    facts.put("owner.by_errors_bytes", sum(group.bytes for group in kept) or nothing, source, member)
+    if kept:
+        facts.put("owner.by_errors", _place(max(kept, key=lambda group: group.bytes)), source, member)
 
 
 def _state_needed(groups: list[CensusGroup]) -> int | None:

@@ -235,7 +235,7 @@ _PHASES = (
         r"torch\.load\(",
         r"load_checkpoint",
         r"create_weights",
-        r"\|initialize_model\|",
+        r"\|(?:init|initialize|make|create|build|load)_(?:model|params|parameters|weights)\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"caching_allocator_warmup",

@@ -106,6 +106,7 @@ _SPECS = (
     FactSpec("allocator.segments", C, DEVICE, "segments held from the driver"),
     FactSpec("allocator.non_releasable_bytes", B, DEVICE, "idle bytes in split segments (memory_summary's Non-releasable)"),
     FactSpec("allocator.history_complete", FLAG, DEVICE, "the recorded history starts at an empty allocator"),
+    FactSpec("allocator.nothing_given_back", FLAG, DEVICE, "of all that was allocated since the start next to nothing had been freed: no step had ended yet"),
     FactSpec("allocator.failing_request_in_snapshot", FLAG, DEVICE, "the snapshot holds an oom event"),
     # growth and spikes
     FactSpec("growth.bytes_per_second", B, DEVICE, "rise of allocated bytes per second over the recorded run"),
@@ -139,7 +140,7 @@ _SPECS = (
     FactSpec("owner.logits_bytes", B, DEVICE, "bytes of logits and of what is as wide as they are, what is saved for backward included"),
     FactSpec("owner.batch_bytes", B, DEVICE, "bytes of the batch that a data loader has made, moved to the device"),
     FactSpec("owner.saved_for_backward_bytes", B, DEVICE, "bytes that autograd keeps for backward passes"),
-    FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations, logits and the batch itself"),
+    FactSpec("owner.step_bytes", B, DEVICE, "what is live and grows with the batch: activations, logits, the batch itself, and a store that each step fills and empties"),
     FactSpec("owner.unheld_bytes", B, DEVICE, "bytes of live blocks that no Python object leads to"),
     FactSpec("owner.workspace_bytes", B, DEVICE, "bytes of library workspaces that torch's allocator made, told by their size"),
     FactSpec("owner.unrecorded_bytes", B, DEVICE, "bytes of live blocks whose stack was not recorded"),
@@ -148,6 +149,10 @@ _SPECS = (
     FactSpec("owner.holder_saved_bytes", B, DEVICE, "of these, what autograd keeps for the graphs of its tensors"),
     FactSpec("owner.holder_length", C, DEVICE, "elements it has"),
     FactSpec("owner.holder_is_container", FLAG, DEVICE, "it is a list, dict or other collection that can grow"),
+    FactSpec("owner.holder_is_of_a_step", FLAG, DEVICE, "its blocks came in one step; steps before had made as many and given them back"),
+    FactSpec("owner.holder_is_by_name", FLAG, DEVICE, "it is a dict whose keys are all strings, as a model's parameters are kept"),
+    FactSpec("owner.by_errors", TEXT, DEVICE, "of the variables that exceptions keep, of calls that failed before, the one that holds most"),
+    FactSpec("owner.by_errors_bytes", B, DEVICE, "bytes that such variables hold, all together"),
     FactSpec("owner.holder_accrued", FLAG, DEVICE, "its blocks came bit by bit, up to the failure; false: at once, or long before"),
     FactSpec("owner.holder_is_kv", FLAG, DEVICE, "it is a cache of keys and values"),
     # devices side by side

@@ -74,6 +74,10 @@ def _put_step(member: str, of_batch: bool, facts: FactSet) -> None:
     if held is None or requested is None:
         return
     held += sum(_size(name, member, facts) or 0 for name in ("owner.logits_bytes", "owner.batch_bytes"))
+    if facts.value("owner.holder_is_of_a_step", member) is True:
+        # What is saved for backward is among the activations already.
+        saved = _size("owner.holder_saved_bytes", member, facts) or 0
+        held += max(0, (_size("owner.holder_bytes", member, facts) or 0) - saved)
     if of_batch and alike is not None and live is not None:
         kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
         held = max(held, min(alike - requested, live - kept))

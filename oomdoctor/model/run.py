@@ -185,6 +185,10 @@ class CensusGroup:
     length: int | None = None
     """Elements, of a collection."""
     adds: bool = False
+    by_name: bool = False
+    """A dictionary whose keys are all strings."""
+    by_error: bool = False
+    """A variable of a call that has failed, kept by its exception."""
     parts: tuple[tuple[str, int], ...] = ()
     """The largest parts of a module, by path."""
     earlier_length: int | None = None

@@ -15,8 +15,7 @@ from oomdoctor.readers.snapshot import read_snapshot
 
 def _found(folder: Path, device: Device, held: list[int], ring: int | None = None) -> Accrual | None:
     found = read_snapshot(write(folder / "s.pickle", snapshot(device, ring=ring)))
-    allocator = replay(found, 0)
-    return accrual(found, allocator, held, len(allocator.events) - 1)
+    return accrual(found, replay(found, 0), held, [oom.event_index for oom in found.ooms])
 
 
 def _step(device: Device) -> None:
@@ -86,3 +85,75 @@ def test_too_few_to_say(tmp_path: Path) -> None:
     assert _found(tmp_path, device, held) is None
     assert _found(tmp_path, device, []) is None
     assert _found(tmp_path, device, [1, 2, 3]) is None
+
+
+def test_workers_that_fail_one_after_the_other_do_not_make_it_level(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    kept_by_step(device, held)
+    for _ in range(40):
+        _step(device)
+        device.fail(MIB, 0, [])
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert found.steady
+
+
+def test_one_failure_long_before_the_last_is_another_incident(tmp_path: Path) -> None:
+    device, held = Device(), list[int]()
+    kept_by_step(device, held)
+    device.fail(MIB, 0, [])
+    for _ in range(80):
+        _step(device)
+    device.fail(MIB, 0, [])
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert not found.steady
+
+
+def _collects_in_each_step(device: Device, held: list[int], last_scale: int) -> None:
+    """A step fills a store, which the next one clears; the last is of larger tensors, and fails near its end."""
+    store = list[int]()
+    for step in range(5):
+        for address in store:
+            device.free(address)
+        size = MIB * (last_scale if step == 4 else 1)
+        store = []
+        for _ in range(20 if step < 4 else 18):
+            temporary = device.malloc(size, [])
+            store.append(device.malloc(size, []))
+            device.free(temporary)
+    held += store
+    device.fail(MIB * last_scale, 0, [])
+
+
+@pytest.mark.parametrize("last_scale", [1, 16])
+def test_what_each_step_fills_and_empties_is_within_a_step(tmp_path: Path, last_scale: int) -> None:
+    device, held = Device(), list[int]()
+    _collects_in_each_step(device, held, last_scale)
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert (found.steady, found.within_a_step) == (True, True)
+
+
+def test_results_of_many_steps_that_are_collected_after_others_are_not(tmp_path: Path) -> None:
+    """Training steps with many blocks at once, then an evaluation that keeps one block of each of its steps."""
+    device, held = Device(), list[int]()
+    for _ in range(6):
+        for address in [device.malloc(MIB, []) for _ in range(60)]:
+            device.free(address)
+    for _ in range(30):
+        for address in [device.malloc(MIB, []) for _ in range(12)]:
+            device.free(address)
+        held.append(device.malloc(MIB, []))
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert (found.steady, found.within_a_step) == (True, False)
+
+
+@pytest.mark.parametrize("program", [kept_by_step, kept_now_and_then])
+def test_what_steps_add_to_is_not_within_one(tmp_path: Path, program: Callable[[Device, list[int]], None]) -> None:
+    device, held = Device(), list[int]()
+    program(device, held)
+    found = _found(tmp_path, device, held)
+    assert found is not None
+    assert not found.within_a_step

@@ -49,3 +49,12 @@ def test_without_steps_that_repeat_nobody_knows(live: np.ndarray) -> None:
 def test_what_goes_up_and_down_within_a_step_is_not_many_steps() -> None:
     within = np.concatenate([np.linspace(0, FLOOR, 200), *[np.asarray([1300, 1900, 1400, 1800])] * 20, [FLOOR] * 100])
     assert find_spike(np.concatenate([within, [4000]]).astype(np.int64), 5000) is None
+
+
+def test_more_tensors_of_the_same_size_are_not_a_larger_input() -> None:
+    """A backward pass that makes again what a forward pass without gradients had made one by one."""
+    base = curve(*[100] * 12, failing=0)
+    again = np.arange(0, 400, 20) + FLOOR
+    found = find_spike(np.concatenate([base, again]).astype(np.int64), 20)
+    assert found is not None
+    assert (found.bytes, found.sudden) == (300, False)

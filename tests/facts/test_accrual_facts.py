@@ -63,3 +63,46 @@ def test_what_goes_with_the_step_is_not_judged(tmp_path: Path, group: CensusGrou
     facts = _facts(tmp_path, group)
     assert facts.value("owner.holder_accrued", "cuda:0") is None
     assert facts.value("growth.steady", "cuda:0") is None
+
+
+@pytest.mark.parametrize(("earlier", "accrued"), [(30, False), (4, True)])
+def test_graphs_of_one_steps_micro_batches_are_told_from_those_that_pile_up(
+    tmp_path: Path, earlier: int, accrued: bool
+) -> None:
+    """Where each of the steps before made as many and gave them back, the list is emptied by every step."""
+    device = Device()
+    for _ in range(3):
+        for address in [device.malloc(2 * MIB, []) for _ in range(earlier)]:
+            device.free(address)
+    kept = [device.malloc(8 * MIB, []) for _ in range(30)]
+    found = read_snapshot(write(tmp_path / "s.pickle", snapshot(device)), "snapshots/7-1.pickle")
+    saved = CensusGroup(0, "saved-for-backward", "list 'outputs' local to run()", 240 * MIB, 30, length=15,
+                        saved_bytes=240 * MIB, sample_addresses=tuple(kept))  # fmt: skip
+    census = Census(HERE, (CensusDevice(0, 240 * MIB, 240 * MIB, 0, 0),), (saved,))
+    record = DeviceOomRecord(
+        HERE, 1050.0, 7, 0, 8 * MIB, 256 * MIB, 0, None, snapshot_path="snapshots/7-1.pickle", census=census
+    )
+    facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),), snapshots=(found,)))
+    assert facts.value("owner.holder_accrued", "cuda:0") is accrued
+    assert facts.value("owner.holder_is_of_a_step", "cuda:0") is not accrued
+    assert facts.value("growth.steady", "cuda:0") is (True if accrued else None)
+
+
+def test_a_store_that_each_step_fills_and_empties_is_of_the_step(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(3):
+        for address in [device.malloc(MIB, []) for _ in range(30)]:
+            device.free(address)
+    kept = [device.malloc(8 * MIB, []) for _ in range(28)]
+    device.fail(8 * MIB, 0, [])
+    found = read_snapshot(write(tmp_path / "s.pickle", snapshot(device)), "snapshots/7-1.pickle")
+    store = CensusGroup(
+        0, "other", "dict 'cache' global in t.py", 224 * MIB, 28, length=28, sample_addresses=tuple(kept)
+    )
+    census = Census(HERE, (CensusDevice(0, 224 * MIB, 224 * MIB, 0, 0),), (store,))
+    record = DeviceOomRecord(
+        HERE, 1050.0, 7, 0, 8 * MIB, 256 * MIB, 0, None, snapshot_path="snapshots/7-1.pickle", census=census
+    )
+    facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),), snapshots=(found,)))
+    assert facts.value("owner.holder_is_of_a_step", "cuda:0") is True
+    assert facts.value("owner.step_bytes", "cuda:0") == 224 * MIB

@@ -121,6 +121,19 @@ def test_a_history_whose_stacks_were_switched_on_late_is_not_called_level(tmp_pa
     assert _of(facts, "growth.steady", "allocator.history_complete") == (None, True)
 
 
+@pytest.mark.parametrize(("freed", "nothing"), [(0, True), (1, True), (40, False)])
+def test_where_nothing_was_given_back_no_step_has_ended(tmp_path: Path, freed: int, nothing: bool) -> None:
+    device = Device()
+    for _ in range(20):
+        device.malloc(30 * MIB, [])
+        if freed:
+            device.free(device.malloc(freed * MIB // 4, []))
+    device.fail(30 * MIB, 0, [])
+    assert _of(_facts(_read(device, tmp_path)), "allocator.nothing_given_back") == (nothing,)
+    cut = _facts(_read(device, tmp_path, ring=5))
+    assert _of(cut, "allocator.nothing_given_back") == (None,), "the ring may hide what was freed before"
+
+
 def test_a_state_taken_after_the_failure_is_not_taken_for_its_own(tmp_path: Path) -> None:
     device = programs.cut_to_pieces()
     live, reserved = device.live[-1], device.reserved[-1]

@@ -238,3 +238,23 @@ def test_a_census_that_was_cut_short_before_the_graphs_does_not_say_that_nothing
     for complete, saved in ((True, 0), (False, None)):
         facts = derive_facts(evidence(replace(WHOLE, groups=others, complete=complete, stopped="the graphs")))
         assert facts.value("owner.saved_for_backward_bytes", "cuda:0") == saved
+
+
+def test_what_errors_left_behind_is_counted_together() -> None:
+    left = CensusGroup(0, "other", "'hidden' local to forward(), kept by the traceback of 'last_error'", gib(3), 1,
+                       by_error=True)  # fmt: skip
+    model = CensusGroup(0, "parameters", "modules in 'self' local to call(), kept by it", gib(2), 9, by_error=True)
+    groups = (*GROUPS, left, replace(left, owner="'x' local to forward(), kept by it", bytes=gib(1)), model)
+    facts = derive_facts(evidence(replace(WHOLE, groups=groups)))
+    assert facts.value("owner.by_errors_bytes", "cuda:0") == gib(4)
+    assert facts.value("owner.by_errors", "cuda:0") == left.owner
+    assert derive_facts(evidence(WHOLE)).value("owner.by_errors_bytes", "cuda:0") == 0
+    cut_short = replace(WHOLE, complete=False, stopped="for want of time")
+    assert derive_facts(evidence(cut_short)).value("owner.by_errors_bytes", "cuda:0") is None
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_dictionary_of_names_is_known_as_such(by_name: bool) -> None:
+    params = CensusGroup(0, "other", "dict 'params' local to init_params()", gib(20), 139, length=139, by_name=by_name)
+    facts = derive_facts(evidence(replace(WHOLE, groups=(*GROUPS, params))))
+    assert facts.value("owner.holder_is_by_name", "cuda:0") is by_name

@@ -188,7 +188,8 @@ last()
         "'local' local to last()": 2,
     }
     kept = next(row for owner, row in rows.items() if "errors" in owner)
-    assert (kept["length"], kept["adds"]) == (5, True)
+    assert (kept["length"], kept["adds"], kept["by_error"]) == (5, True, True)
+    assert not rows["'local' local to last()"]["by_error"]
     assert lines[kept["line"] - 1].strip() == "errors.append(error)"
 
 
@@ -205,6 +206,60 @@ take()
 """
     (row,) = groups(harness, text)
     assert row["owner"] == "'frame' local to cell(), kept by the traceback of 'sys.last_value'"
+    assert row["by_error"]
+
+
+def test_what_a_variable_names_is_not_spoken_of_as_left_behind_by_an_error(harness: Harness) -> None:
+    text = """
+weights = mib(3)
+errors = []
+def step(layer):
+    raise ValueError
+for _ in range(5):
+    try:
+        step(weights)
+    except ValueError as error:
+        errors.append(error)
+take()
+"""
+    (row,) = groups(harness, text)
+    assert (row["owner"], row["by_error"]) == ("'weights' global in script.py", False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "owner"),
+    [
+        ("batches = [mib() for _ in items()]", "list 'batches' being made in load()"),
+        ("self.kept = {n: mib() for n, _ in enumerate(items())}", "dict 'self.kept' being made in load()"),
+        ("join([mib() for _ in items()])", "list being made in load()"),
+    ],
+)
+def test_what_a_comprehension_is_making_is_called_what_it_becomes(harness: Harness, statement: str, owner: str) -> None:
+    text = f"""
+def items():
+    for number in range(20):
+        yield number
+    take()
+def load(self=None, join=None):
+    {statement}
+try:
+    load()
+except Exception:
+    pass
+"""
+    (row,) = groups(harness, text)
+    assert (row["owner"], row["length"], row["bytes"] >> 20) == (owner, 20, 20)
+    assert (PRELUDE + text).splitlines()[row["line"] - 1].strip() == statement
+
+
+def test_a_dictionary_of_names_is_told_from_one_of_numbers(harness: Harness) -> None:
+    text = """
+params = {'layers.%d' % n: mib() for n in range(20)}
+cache = {n: mib() for n in range(30)}
+take()
+"""
+    rows = {row["owner"]: row["by_name"] for row in groups(harness, text)}
+    assert rows == {"dict 'params' global in script.py": True, "dict 'cache' global in script.py": False}
 
 
 def test_what_libraries_work_on_is_called_by_the_users_module_and_line(harness: Harness) -> None:
@@ -297,3 +352,26 @@ decode()
         "'found.features' local to decode()",
         "list 'images' local to decode()",
     }
+
+
+def test_what_checkpointing_computes_again_is_called_so(harness: Harness) -> None:
+    text = """
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+class Last(nn.Module):
+    def forward(self, x):
+        if torch.is_grad_enabled(): self.then()
+        return x
+last = Last()
+net = nn.Sequential(*[nn.Tanh() for _ in range(6)], last, nn.Tanh())
+last.then = lambda: None
+x = mib(2).requires_grad_()
+loss = checkpoint(net, x, use_reentrant=False).sum()
+last.then = take
+loss.backward()
+"""
+    rows = {row["owner"]: row for row in groups(harness, text)}
+    again = rows["what checkpointing computes again for the backward pass"]
+    assert again["category"] in ("activations", "saved-for-backward")
+    assert again["bytes"] >> 20 >= 8
+    assert not [owner for owner in rows if "recomputed" in owner]

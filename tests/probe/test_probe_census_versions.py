@@ -10,8 +10,8 @@ import json
 from watched import Harness
 
 SCRIPT = """
-import collections, functools, json, queue, sys, time, types, weakref
-from _oomdoctor_probe import census_objects, census_owners, census_roots, census_walk
+import collections, functools, json, queue, sys, types, weakref
+from _oomdoctor_probe import census_clock, census_objects, census_owners, census_roots, census_walk
 class T: pass
 class Reader:
     tensor = T
@@ -47,8 +47,8 @@ g = gen(); next(g)
 def run():
     stacks = census_roots.Stacks([])
     class torch: pass
-    objects = census_objects.collect(torch, Reader(), time.monotonic()+9)
-    walk = census_walk.Walk(Reader(), None, time.monotonic()+9, stacks.running)
+    objects = census_objects.collect(torch, Reader(), census_clock.now()+9)
+    walk = census_walk.Walk(Reader(), None, census_clock.now()+9, stacks.running)
     own, lib = stacks.variables()
     walk.follow(own + list(census_roots.of_globals(stacks)) + list(census_roots.of_suspended(objects.suspended)))
     owners = census_owners.Owners(walk)
@@ -76,4 +76,33 @@ def test_holders_have_the_same_names_in_every_python(each: Harness) -> None:
         "lru_cache 'cached' global in script.py",
         "lru_cache 'cached2' global in script.py",
         "tuple 'part' global in script.py",
+    ]
+
+
+MAKING = """
+import json
+from _oomdoctor_probe import census_comprehensions, census_roots
+def item(number):
+    if number == 3:
+        found = census_comprehensions.under_way(census_roots.Stacks([]))
+        print(json.dumps([(root.name, root.where, root.line) for makes, root in found if list in makes]))
+    return number
+class Loader: pass
+def load(self):
+    kept = [1 for _ in range(9)]
+    batches = [item(number) for number in range(5)]
+    self.batches = list(item(number) for number in range(5))
+    return [item(number) for number in range(5)]
+load(Loader())
+"""
+
+
+def test_a_comprehension_has_the_same_name_in_every_python(each: Harness) -> None:
+    ended = each.run(each.script(MAKING))
+    assert ended.stderr == b""
+    first = MAKING.splitlines().index("    kept = [1 for _ in range(9)]") + 1
+    assert [json.loads(line) for line in ended.stdout.splitlines()] == [
+        [["batches", "being made in load()", first + 1]],
+        [["self.batches", "being made in load()", first + 2]],
+        [["", "being made in load()", first + 3]],
     ]

@@ -12,9 +12,10 @@ import os
 from itertools import chain
 from time import monotonic
 
-from . import census_objects, census_roots, census_state
+from . import census_comprehensions, census_objects, census_roots, census_state
 from .census_autograd import Graph
 from .census_claims import Claims, batch_size_of, vocabulary_of
+from .census_clock import now
 from .census_owners import Owners
 from .census_referrers import Climb
 from .census_tally import Tally
@@ -38,7 +39,7 @@ _MOST_VOCABULARIES = 16
 
 
 def seconds() -> float:
-    """Time allowed: OOMDOCTOR_CENSUS_SECONDS, 2 if not set; 0 for no census."""
+    """Time allowed: OOMDOCTOR_CENSUS_SECONDS, 2 if not set; 0 for none. On a busy machine it may be four times that."""
     try:
         return float(os.environ.get("OOMDOCTOR_CENSUS_SECONDS", "") or SECONDS)
     except ValueError:
@@ -81,7 +82,7 @@ def _take(
     failing: list[TracebackType | None],
     lengths: Lengths | None,
 ) -> dict[str, object]:
-    started = monotonic()
+    begun, started = monotonic(), now()
     reader = Reader(torch, device_type)
     objects = census_objects.collect(torch, reader, started + allowed * _SHARE_OF_WALKS)
     module = vars(torch.nn).get("Module") if "nn" in vars(torch) else None
@@ -95,7 +96,8 @@ def _take(
         # `gc.freeze()`, as servers do: what was there before is not among the collector's objects.
         _add_frozen(objects, walk)
     live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
-    climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS)
+    making = census_comprehensions.under_way(stacks)
+    climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS, making)
     climb.find(census_state.roots(objects.modules))
     walked = monotonic()
     owners = Owners(walk)
@@ -110,8 +112,8 @@ def _take(
     return {
         "complete": objects.complete and walk.complete and graph.complete and graph.possible,
         "stopped": _stopped(objects, walk, graph),
-        "seconds": round(monotonic() - started, 4),
-        "seconds_walking": round(walked - started, 4),
+        "seconds": round(monotonic() - begun, 4),
+        "seconds_walking": round(walked - begun, 4),
         "seconds_in_graphs": round(graphed - walked, 4),
         "objects": objects.seen,
         "tensors": len(live),

@@ -9,8 +9,7 @@ that looks like an unpack hook.
 
 from __future__ import annotations
 
-from time import monotonic
-
+from .census_clock import now
 from .census_tensors import attributes
 
 TYPE_CHECKING = False
@@ -52,7 +51,7 @@ class Graph:
             if id(node) in self._nodes:
                 continue
             self._nodes[id(node)] = node
-            if len(self._nodes) & 127 == 0 and monotonic() > self._deadline:
+            if len(self._nodes) & 127 == 0 and now() > self._deadline:
                 self.complete = False
                 return
             yield from self._saved(node)

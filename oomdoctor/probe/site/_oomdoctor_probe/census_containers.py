@@ -110,6 +110,11 @@ def as_dictionary(held: Any, kind: str) -> dict[Any, Any] | None:
     return held if kind == "dict" else None
 
 
+def is_by_name(dictionary: dict[Any, Any] | None) -> bool:
+    """Whether there is something in it, and all its keys are strings."""
+    return bool(dictionary) and all(type(key) is str for key in list(dictionary or ()))
+
+
 def _inner(held: Any) -> tuple[Any, str]:
     inner = attributes(held).get(inner_attribute(type(held)) or "")
     kind = collection_kind(type(inner))

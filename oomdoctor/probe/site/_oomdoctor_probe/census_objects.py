@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
+from .census_clock import now
 from .census_tensors import attributes, derives
 from .tracked import all_but_tuples
 
@@ -59,7 +58,7 @@ def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
     wanted: set[int] = set()
     objects = all_but_tuples()
     for start in range(0, len(objects), _AT_ONCE):
-        if start and monotonic() > deadline:
+        if start and now() > deadline:
             found.complete = False
             found.seen = start
             return found

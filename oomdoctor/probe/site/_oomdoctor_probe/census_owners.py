@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from .census_caches import cut, holds_pairs, is_called_cache
-from .census_containers import CACHE, as_dictionary, cached_function, elements
-from .census_roots import BACKWARD
+from .census_containers import CACHE, as_dictionary, cached_function, elements, is_by_name
+from .census_roots import BACKWARD, RECOMPUTED
 from .growth_site import is_loop_variable, line_that_adds
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ class Owner:
     """A named holder. `name` is what the code calls it, in `file` from line `first` to `last`."""
 
     __slots__ = (
-        "container", "counted", "file", "first", "function", "in_forward", "in_library", "is_cache", "kind", "last",
-        "length", "line", "name", "parts", "text",
+        "by_error", "by_name", "container", "counted", "file", "first", "function", "in_forward", "in_library",
+        "is_cache", "kind", "last", "length", "line", "name", "parts", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, root: Root | None = None, length: int | None = None) -> None:
@@ -49,6 +49,9 @@ class Owner:
         self.last = root.last if root is not None else sys.maxsize
         self.in_forward = False
         self.in_library = root is not None and root.in_library
+        self.by_error = root is not None and root.by_error
+        self.by_name = False
+        """A dictionary whose keys are all names."""
         self.is_cache = False
         self.counted = False
         """A collection of this name has been met."""
@@ -67,8 +70,8 @@ class Owner:
 
     @property
     def rank(self) -> int:
-        """How much is said by naming it: a long collection says most, arguments passed within a library least."""
-        if self.in_library and (self.length or 0) < _FEWEST_OF_LIBRARY:
+        """How much is said by naming it: a long collection says most, the names of a library or a failed call least."""
+        if self.by_error or (self.in_library and (self.length or 0) < _FEWEST_OF_LIBRARY):
             return 0
         return self.length if self.length is not None else 1
 
@@ -192,6 +195,7 @@ class Owners:
         if kind == CACHE:
             owner.move_to(cached_function(held))
         owner.is_cache = owner.is_cache or holds_pairs(self._walk, held)
+        owner.by_name = is_by_name(as_dictionary(held, kind))
         if root is not None and not any(step[:1] == "." for step, _ in steps):
             owner.in_forward = root.in_forward
         owner.container = 0 if owner.counted else identity
@@ -233,6 +237,7 @@ class Owners:
             return owner
         owner = self._by_text[key] = Owner(text, root, length)
         owner.kind = kind
+        owner.in_forward = root is not None and root.work == RECOMPUTED
         attribute = next((step for step, _ in reversed(steps) if step[:1] == "."), None)
         behind = self._behind(root)
         if behind is not None and behind.length is not None:
@@ -257,6 +262,8 @@ class Owners:
 
     def _work(self, root: Root | None, steps: list[tuple[str, int]]) -> str:
         """What a library works on for the user is not called by the library's names."""
+        if root is not None and root.work == RECOMPUTED:
+            return "what checkpointing computes again for the backward pass"
         if root is None or not root.work or any(step[:1] == "." for step, _ in steps):
             return ""
         if root.work == BACKWARD:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from time import monotonic
 
 from . import frames
+from .census_clock import now
 from .census_containers import is_unfinished
 from .census_roots import Root, of_global
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from .census_walk import Walk
@@ -28,11 +29,16 @@ _MOST_ABOVE = 40
 
 
 class Climb:
-    """Looks upwards. `ours`: what of the census itself refers to the user's objects."""
+    """Looks upwards. `ours`: what of the census itself refers to the user's objects; `making`: names for collections
+    that are just being made.
+    """
 
-    def __init__(self, walk: Walk, ours: list[object], deadline: float) -> None:
+    def __init__(
+        self, walk: Walk, ours: list[object], deadline: float, making: Sequence[tuple[tuple[type, ...], Root]] = ()
+    ) -> None:
         self._walk = walk
         self._deadline = deadline
+        self._making = making
         self._ours = {id(one) for one in (*ours, walk.held, walk.edges)}
         self._modules = {id(vars(one)): one for one in list(sys.modules.values()) if type(one) is types.ModuleType}
 
@@ -41,7 +47,7 @@ class Climb:
         self._ours.add(id(lost))
         for _ in range(_ROUNDS):
             left = [one for one in lost if id(one) not in self._walk.edges]
-            if not left or monotonic() > self._deadline:
+            if not left or now() > self._deadline:
                 return
             sample = left[:: max(1, len(left) // _SAMPLE)][:_SAMPLE]
             self._ours.update((id(left), id(sample)))
@@ -56,7 +62,7 @@ class Climb:
         self._ours.update((id(above), id(seen)))
         frontier = sample
         for _ in range(_HIGHEST):
-            if not frontier or monotonic() > self._deadline:
+            if not frontier or now() > self._deadline:
                 break
             holders = gc.get_referrers(*frontier)
             wanted = {id(one) for one in frontier}
@@ -65,14 +71,15 @@ class Climb:
             for holder in holders[: _MOST_ABOVE * 4]:
                 if id(holder) in self._ours or id(holder) in seen:
                     continue
-                held = [one for one in gc.get_referents(holder) if id(one) in wanted and id(one) not in above]
+                held = [one for one in gc.get_referents(holder) if id(one) in wanted]
                 root = self._root(holder, held)
-                for one in held if root is not _NOT_A_HOLDER else ():
-                    if root is not None:
-                        roots.setdefault(id(one), root)
-                    else:
-                        above[id(one)] = holder
-                if held and root is None:
+                if root is not None:
+                    # What has a name needs nobody above it, in whatever order the collector gives them.
+                    roots.update({id(one): root for one in held if root is not _NOT_A_HOLDER and id(one) not in roots})
+                    continue
+                held = [one for one in held if id(one) not in above]
+                above.update({id(one): holder for one in held})
+                if held:
                     seen[id(holder)] = holder
                     if id(holder) not in self._walk.edges and len(frontier) < _MOST_ABOVE:
                         frontier.append(holder)
@@ -110,7 +117,7 @@ class Climb:
         top = chain[-1]
         if id(top) not in self._walk.edges and id(top) not in roots and len(chain) == 1:
             return False
-        self._walk.lead(top, (0, "", roots.get(id(top)) or Root("", "that no variable leads to", None)))
+        self._walk.lead(top, (0, "", roots.get(id(top)) or self._unnamed(top)))
         for position in range(len(chain) - 1, 0, -1):
             holder, held = chain[position], chain[position - 1]
             if not _is_dictionary_of(held, holder):
@@ -120,6 +127,10 @@ class Climb:
                 else:
                     self._walk.lead(held, (id(holder), _step(holder, held), None))
         return id(lost) in self._walk.edges
+
+    def _unnamed(self, top: Any) -> Root:
+        fitting = [root for makes, root in self._making if type(top) in makes]
+        return fitting[0] if len(fitting) == 1 else Root("", "that no variable leads to", None)
 
 
 _NOT_A_HOLDER = Root("", "", None)

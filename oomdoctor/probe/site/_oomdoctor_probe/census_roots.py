@@ -19,14 +19,16 @@ _OPTIMIZED = 1
 _MOST_FRAMES = 400
 _CALL = ("_call_impl", "_wrapped_call_impl")
 _BACKWARD = ("backward", "_engine_run_backward")
-FORWARD, BACKWARD = "forward", "backward"
+_UNPACKS, _CHECKPOINT = "unpack_hook", ("torch/utils/checkpoint.py", "torch\\utils\\checkpoint.py")
+FORWARD, BACKWARD, RECOMPUTED = "forward", "backward", "recomputed"
 
 
 class Root:
     """A variable, and the place in the code that speaks of it."""
 
     __slots__ = (
-        "behind", "file", "first", "function", "in_forward", "in_library", "last", "line", "name", "where", "work",
+        "behind", "by_error", "file", "first", "function", "in_forward", "in_library", "last", "line", "name",
+        "where", "work",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +42,7 @@ class Root:
         last: int = sys.maxsize,
         in_forward: bool = False,
         behind: int = 0,
+        by_error: bool = False,
     ) -> None:
         self.name = name
         self.where = where
@@ -51,14 +54,16 @@ class Root:
         self.in_forward = in_forward
         self.behind = behind
         """id() of the exception whose traceback keeps the variable, or of the module whose forward pass works on it."""
+        self.by_error = by_error
+        """The function has ended by an exception, which keeps the variable."""
         self.work = ""
-        """What a library works on for the user: FORWARD or BACKWARD."""
+        """What a library works on for the user: FORWARD, BACKWARD or RECOMPUTED."""
         self.in_library = file is not None and frames.is_library(file)
 
     def lend_to(self, work: str, module: int, caller: tuple[FrameType, int] | None) -> None:
         """Say what a library does with the variable for the user, and where the user's code has asked for that."""
         self.work, self.behind = work, module
-        self.in_forward = self.in_forward or work == FORWARD
+        self.in_forward = self.in_forward or work in (FORWARD, RECOMPUTED)
         if caller is not None:
             code = caller[0].f_code
             self.file, self.line, self.function = code.co_filename, caller[1], code.co_name
@@ -72,7 +77,7 @@ class Stacks:
     """
 
     def __init__(self, failing: list[TracebackType | None]) -> None:
-        self._stacks: list[list[tuple[FrameType, int]]] = []
+        self.stacks: list[list[tuple[FrameType, int]]] = []
         self.running: set[int] = set()
         """id() of their frames."""
         for innermost in list(sys._current_frames().values()):
@@ -85,14 +90,14 @@ class Stacks:
 
     def _add(self, stack: list[tuple[FrameType, int]]) -> None:
         theirs = [(frame, line) for frame, line in stack if not frames.is_ours(frame.f_code.co_filename)]
-        self._stacks.append([place for place in theirs if id(place[0]) not in self.running][:_MOST_FRAMES])
+        self.stacks.append([place for place in theirs if id(place[0]) not in self.running][:_MOST_FRAMES])
         self.running.update([id(frame) for frame, _ in stack])
 
     def variables(self) -> tuple[list[tuple[object, Root]], list[tuple[object, Root]]]:
         """Variables of the running functions, innermost first: the user's own, then those of libraries."""
         own: list[tuple[object, Root]] = []
         libraries: list[tuple[object, Root]] = []
-        for stack in self._stacks:
+        for stack in self.stacks:
             calls = [position for position, (one, _) in enumerate(stack) if one.f_code.co_name in _CALL]
             outermost = max(calls, default=-1)
             module = id(dict(_read(stack[outermost][0])).get("self")) if calls else 0
@@ -101,7 +106,7 @@ class Stacks:
                 if not frames.is_library(one.f_code.co_filename):
                     own += found
                     continue
-                work = FORWARD if position <= outermost else BACKWARD if one.f_code.co_name in _BACKWARD else ""
+                work = FORWARD if position <= outermost else _work_of(one)
                 if work:
                     place = next((p for p in stack[position:] if not frames.is_library(p[0].f_code.co_filename)), None)
                     for _, root in found:
@@ -111,11 +116,18 @@ class Stacks:
 
     def line_of_module(self, space: dict[str, Any]) -> int | None:
         """Where a module's own code stands, if it still runs."""
-        for stack in self._stacks:
+        for stack in self.stacks:
             for frame, line in stack:
                 if frame.f_globals is space and not frame.f_code.co_flags & _OPTIMIZED:
                     return line
         return None
+
+
+def _work_of(frame: FrameType) -> str:
+    code = frame.f_code
+    if code.co_name == _UNPACKS and code.co_filename.endswith(_CHECKPOINT):
+        return RECOMPUTED
+    return BACKWARD if code.co_name in _BACKWARD else ""
 
 
 def of_suspended(suspended: list[Any]) -> Iterator[tuple[object, Root]]:
@@ -131,7 +143,7 @@ def of_exception(error: BaseException, running: set[int]) -> Iterator[tuple[obje
     """Variables of functions that have ended by an exception which somebody still keeps."""
     for frame, line in frames.along(_TRACEBACK.__get__(error)):
         if id(frame) not in running and not frames.is_ours(frame.f_code.co_filename):
-            yield from _variables(frame, line, "", behind=id(error))
+            yield from _variables(frame, line, "", behind=id(error), by_error=True)
 
 
 _TRACEBACK: Any = vars(BaseException)["__traceback__"]
@@ -145,7 +157,8 @@ def of_tracebacks(tracebacks: list[TracebackType], running: set[int]) -> Iterato
         if id(frame) in running or id(frame) in seen or frames.is_ours(frame.f_code.co_filename):
             continue
         seen.add(id(frame))
-        yield from _variables(frame, traceback.tb_lineno or 0, ", kept by an exception's traceback")
+        more = ", kept by an exception's traceback"
+        yield from _variables(frame, traceback.tb_lineno or 0, more, by_error=True)
 
 
 def of_notebook() -> Iterator[tuple[object, Root]]:
@@ -157,7 +170,7 @@ def of_notebook() -> Iterator[tuple[object, Root]]:
 
 
 def _variables(
-    frame: FrameType, line: int, more: str, in_forward: bool = False, behind: int = 0
+    frame: FrameType, line: int, more: str, in_forward: bool = False, behind: int = 0, by_error: bool = False
 ) -> list[tuple[object, Root]]:
     code = frame.f_code
     if not code.co_flags & _OPTIMIZED:
@@ -165,8 +178,9 @@ def _variables(
     function = getattr(code, "co_qualname", code.co_name)
     where = "local to %s()%s" % (function, more)
     last = last_line(code)
+    file, first = code.co_filename, code.co_firstlineno
     return [
-        (held, Root(name, where, code.co_filename, line, code.co_name, code.co_firstlineno, last, in_forward, behind))
+        (held, Root(name, where, file, line, code.co_name, first, last, in_forward, behind, by_error))
         for name, held in _read(frame)
     ]
 

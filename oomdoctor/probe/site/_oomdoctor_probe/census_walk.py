@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 import types
 from collections import deque
-from time import monotonic
 
 from . import census_containers, census_roots
+from .census_clock import now
 from .census_containers import COLLECTIONS
 from .census_tensors import attributes, class_attributes, derives, mro, slots
 
@@ -81,7 +81,7 @@ class Walk:
                 for held, step, root in self._inside(holder):
                     self._reach(held, (id(holder), step, root), depth + 1, queue)
                     self._steps += 1
-                    if self._steps & 1023 == 0 and monotonic() > self._deadline:
+                    if self._steps & 1023 == 0 and now() > self._deadline:
                         self.complete = False
                         return
             except Exception:

@@ -47,6 +47,16 @@ def along(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
     return found
 
 
+def code_at(file: str, line: int) -> str:
+    """A line of source as it stands there; empty where it cannot be had."""
+    try:
+        import linecache
+
+        return linecache.getline(file, line).strip()
+    except Exception:
+        return ""
+
+
 def is_ours(file: str) -> bool:
     """Whether a file is the probe's."""
     return file.startswith(_HERE)
