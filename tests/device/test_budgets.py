@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from closing import check_closes, check_outside
-from conftest import Device
 from emulation.cards import MIB
+from on_device import Device
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

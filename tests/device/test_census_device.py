@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Device
+from on_device import Device
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

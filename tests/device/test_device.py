@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import RUNTIME, Device
 from emulation.wheel import environment
+from on_device import RUNTIME, Device
 
 pytestmark = pytest.mark.device
 
