@@ -150,7 +150,19 @@ FAMILY = Family(
             re.compile(r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error"),
             _worker_bus_error,
         ),
-        Pattern("Unexpected bus error", re.compile(r"Unexpected bus error encountered in worker"), _worker_bus_error),
+        Pattern(
+            "error encountered in ",
+            re.compile(r"Unexpected (?:bus|BUS) error encountered in (?:DataLoader )?worker"),
+            _worker_bus_error,
+        ),
+        Pattern(
+            "unable to open shared memory object",
+            re.compile(
+                r"unable to open shared memory object <(?P<path>/torch_[^>]{1,200})> in read-write mode"
+                r"(?!.{0,20}Too many open files)"
+            ),
+            lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"], reason_unstated=True),
+        ),
         Pattern(
             "unable to mmap ",
             re.compile(
