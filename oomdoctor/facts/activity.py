@@ -20,6 +20,7 @@ from .frames import (
     is_training,
     moves_offloaded,
     operation_of,
+    operation_of_node,
     phase_of,
     places_adapters,
     restores_saved_device,
@@ -173,6 +174,7 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.operation", operation_of([StackFrame("", 0, event.word("step") or "", "")]), event.source)
     for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
+        facts.put("activity.operation", operation_of_node(event.word("node")), event.source)
         wrapped = (event.word("wrapped_by") or "").lower()
         if "load model" in wrapped:
             facts.put("activity.phase", "load", event.source)
