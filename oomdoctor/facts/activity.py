@@ -171,7 +171,9 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.events:
         facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
     for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
-        facts.put("activity.operation", operation_of([StackFrame("", 0, event.word("step") or "", "")]), event.source)
+        step = [StackFrame("", 0, event.word("step") or "", "")]
+        facts.put("activity.operation", operation_of(step), event.source)
+        facts.put("activity.phase", phase_of(step), event.source)
     for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
         facts.put("activity.operation", operation_of_node(event.word("node")), event.source)

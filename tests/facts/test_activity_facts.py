@@ -213,6 +213,14 @@ def test_what_a_node_of_a_graph_does(node: str, operation: str | None) -> None:
     assert facts_of(oom(node=node)).value("activity.operation") == operation
 
 
+def test_the_step_that_a_worker_names() -> None:
+    facts = facts_of(oom(), event(EventKind.ENGINE_STEP_FAILED, engine="vllm", step="load_model"))
+    assert facts.value("activity.phase") == "load"
+    assert facts.value("activity.operation") == "weights"
+    profiled = facts_of(oom(), event(EventKind.ENGINE_STEP_FAILED, step="determine_num_available_blocks"))
+    assert profiled.value("activity.phase") == "profile"
+
+
 def test_a_sampler_s_node_of_a_workflow_computes() -> None:
     step = event(EventKind.ENGINE_STEP_FAILED, step="SamplerCustom")
     assert facts_of(oom(), step).value("activity.operation") == "activation"

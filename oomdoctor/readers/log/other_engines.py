@@ -190,6 +190,11 @@ _MLX: tuple[Pattern, ...] = (
         "[metal::malloc] Resource limit",
         r"\[metal::malloc\] Resource limit \({limit:n}\) exceeded",
     ),
+    Pattern(
+        "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+        re.compile(r"^\s*error: Insufficient Memory \(\w{1,20}:kIOGPUCommandBufferCallbackErrorOutOfMemory\)"),
+        lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "metal"}),
+    ),
     _mlx(
         EventKind.DEVICE_OOM,
         "[METAL] Command buffer execution failed: Insufficient Memory",
@@ -300,6 +305,11 @@ def _node(match: re.Match[str], line: Line) -> LogEvent:
 
 
 _COMFYUI: tuple[Pattern, ...] = (
+    Pattern(
+        "model failed to load",
+        re.compile(r"^(?:\w{1,20} ){0,4}model failed to load\s*$"),
+        lambda match, line: event_of(EventKind.ENGINE_STEP_FAILED, line, {"step": "load_model"}),
+    ),
     reading("**Node Type:**", r"\*\*Node Type:\*\* {step:word}", _node),
     _comfy(
         EventKind.ENGINE_BUFFER_FAILED,
