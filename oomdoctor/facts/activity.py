@@ -20,6 +20,7 @@ from .frames import (
     is_training,
     moves_offloaded,
     operation_of,
+    operation_of_node,
     phase_of,
     places_adapters,
     restores_saved_device,
@@ -170,9 +171,12 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.events:
         facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
     for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
-        facts.put("activity.operation", operation_of([StackFrame("", 0, event.word("step") or "", "")]), event.source)
+        step = [StackFrame("", 0, event.word("step") or "", "")]
+        facts.put("activity.operation", operation_of(step), event.source)
+        facts.put("activity.phase", phase_of(step), event.source)
     for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
+        facts.put("activity.operation", operation_of_node(event.word("node")), event.source)
         wrapped = (event.word("wrapped_by") or "").lower()
         if "load model" in wrapped:
             facts.put("activity.phase", "load", event.source)

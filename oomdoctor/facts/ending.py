@@ -70,13 +70,15 @@ def _is_kill(event: LogEvent) -> bool:
 
 
 def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
-    """The program says that it went on, and no failure stands after it."""
+    """The program says that it went on, and no failure stands after it, nor a traceback that may be of one."""
     fatal = (EventKind.DEVICE_OOM, EventKind.PROCESS_KILLED, EventKind.ENGINE_BUFFER_FAILED)
     recovered: LogEvent | None = None
     for event in evidence.events:
         if event.kind is EventKind.RECOVERED:
             recovered = event
-        elif event.kind in fatal and event.fields.get("fatal") is not False:
+        elif (event.kind in fatal and event.fields.get("fatal") is not False) or _may_be_the_end(event):
+            if recovered is not None and event.kind is EventKind.EXCEPTION:
+                facts.put("exit.recovery_failed", True, event.source)
             recovered = None
     if recovered is not None:
         facts.put("exit.recovered", True, recovered.source)
@@ -84,6 +86,16 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
         if _went_on(run):
             source = Source(path=run.path, record="exit; no error about memory ended a thread")
             facts.put("exit.recovered", True, source)
+
+
+def _may_be_the_end(event: LogEvent) -> bool:
+    """A traceback cut off before it says of what, or of a parent whose child process ended."""
+    if event.kind is not EventKind.EXCEPTION:
+        return False
+    return event.word("message") is None or bool(_CHILD_ENDED.search(event.word("message") or ""))
+
+
+_CHILD_ENDED = re.compile(r"\bprocess \d{1,6} (?:terminated|exited|failed)", re.IGNORECASE)
 
 
 def _went_on(run: RunRecord) -> bool:

@@ -239,9 +239,22 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         facts.put("oom.foreign_measured", True, source, member)
     if sizes:
         facts.put("oom.foreign_bytes", sum(sizes), source, member)
+        _put_equals(sizes, source, member, facts)
         named = max((e for e in others if e[1] in sizes), key=lambda entry: _size_of(entry), default=None)
         if named is not None and named[0] is not None:
             facts.put("oom.foreign_process", f"process {named[0]}", source, member)
+
+
+def _put_equals(sizes: list[int], source: Source, member: str, facts: FactSet) -> None:
+    """Several processes with the same amount each, as ranks have that make a context on a device not theirs."""
+    middle = sorted(sizes)[len(sizes) // 2]
+    equal = [size for size in sizes if abs(size - middle) <= _ROUNDING * middle]
+    if len(equal) >= _FEWEST_EQUALS:
+        facts.put("oom.equal_processes", len(equal), source, member)
+        facts.put("oom.equal_processes_bytes", sum(equal), source, member)
+
+
+_FEWEST_EQUALS = 3
 
 
 def _size_of(entry: tuple[FieldValue, ...]) -> int:
@@ -263,6 +276,10 @@ def _put_buffers(evidence: Evidence, facts: FactSet) -> None:
         facts.put("oom.device_index", event.device, event.source, member)
         facts.put("oom.requested_bytes", event.size("requested_bytes"), event.source, member)
         facts.put("oom.backend", "engine", event.source)
+        facts.put("oom.total_bytes", event.size("total_bytes"), event.source, member)
+        facts.put("oom.free_bytes", event.size("free_bytes"), event.source, member)
+        if event.fields.get("over_buffer_limit") is True:
+            facts.put("oom.capped_by", "buffer-limit", event.source)
 
 
 def _put_driver_errors(evidence: Evidence, messages: Iterable[LogEvent], facts: FactSet) -> None:
@@ -335,7 +352,8 @@ def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
     tries = [event for event in evidence.of_kind(EventKind.DEVICE_OOM_TRY) if event.size("free_bytes") is None]
     sizes = [size for event in tries if (size := event.size("requested_bytes")) is not None]
     if len(sizes) >= 2 and all(after < before for before, after in pairwise(sizes)):
-        facts.put("oom.start_up_tries", len(sizes), tries[-1].source)
+        told = max(event.size("repeats") or 1 for event in tries)  # equal but for the figures: kept as first and last
+        facts.put("oom.start_up_tries", max(len(sizes), told), tries[-1].source)
 
 
 def _put_counts(

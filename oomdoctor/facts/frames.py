@@ -60,6 +60,9 @@ _OPERATIONS = (
         r"save_model",
         r"save_pretrained",
         r"torch\.save",
+        r"save_\w{0,40}checkpoint",
+        r"torch/serialization\.py\|_?save\|",
+        r"safetensors/\w+\.py\|(?:save_file|_flatten|_tobytes|save)\|",
         r"_unshard_params_for_summon",
         r"fsdp_save",
     ),
@@ -123,7 +126,13 @@ _OPERATIONS = (
         r"attention_probs",
         r"eager_attention_forward",
     ),
-    _sign("attention", r"scaled_dot_product_attention", r"flash_attn", r"memory_efficient_attention"),
+    _sign(
+        "attention",
+        r"scaled_dot_product_attention",
+        r"flash_attn",
+        r"memory_efficient_attention",
+        r"\|\w*att(?:ention|n)_(?:bias|mask)\w*(?:\|| = )",
+    ),
     _sign(
         "sampler",
         r"_dummy_sampler_run",
@@ -136,6 +145,7 @@ _OPERATIONS = (
         r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\(",
         r"torch\.cat\(\s*(?:\[)?(?:all_\w*|preds?|predictions|outputs)",
         r"nested_concat",
+        r"pad_and_concatenate",
         r"pad_across_processes",
         r"gather_for_metrics",
     ),
@@ -153,6 +163,12 @@ _OPERATIONS = (
         r"nccl",
     ),
     _sign("graph", r"capture_begin", r"capture_end", r"cuda_?graph", r"graph_capture", r"torch\.cuda\.graph"),
+    _sign(
+        "weights",
+        r"\b(?:weights?|params?|parameters|state_dict)\b[^=]{0,80}\.(?:cuda|to)\(",
+        r"\|(?:\w+ = )?(?:self\.)?(?:model|net|network|unet|transformer|pipe|pipeline)\.(?:cuda|to)\(",
+    ),
+    _sign("activation", r"^\|\w*Sampler\w*\|$"),
     _sign(
         "copy-to-device",
         r"\.to\(\s*(?:device|[\"']?cuda|self\.device|torch\.device)",
@@ -193,6 +209,9 @@ _PHASES = (
         r"save_model",
         r"\|save_pretrained\|",
         r"torch\.save\(",
+        r"\|save_\w{0,40}checkpoint\|",
+        r"torch/serialization\.py\|_?save\|",
+        r"safetensors/\w+\.py\|(?:save_file|save)\|",
         r"fsdp_save",
         r"_full_pre_state_dict_hook",
         r"\.state_dict\(\)",
@@ -218,7 +237,7 @@ _PHASES = (
     _sign("warm-up", r"compile_or_warm_up", r"warm_?up"),
     _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
     _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
-    _sign("evaluation", _EVALUATING, r"\bevaluate\("),
+    _sign("evaluation", _EVALUATING, r"\bevaluate\(", r"trainer_pt_utils\.py\|"),
     _sign(
         "data-loading",
         r"dataloader\.py",
@@ -229,6 +248,7 @@ _PHASES = (
     _sign(
         "load",
         r"from_pretrained",
+        r"\|load\|",
         r"load_weights",
         r"load_model",
         r"load_state_dict",
@@ -311,6 +331,19 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
         inside_module = inside_module or (forward and not _TORCH.search(frame.file))
         in_forward = in_forward or forward
     return "activation" if in_forward else None
+
+
+def operation_of_node(name: str | None) -> str | None:
+    """The kind of work of a node of TensorFlow's graph, from the scopes in its name."""
+    if name is None:
+        return None
+    return next((kind for kind, regex in _NODES if regex.search(name)), None)
+
+
+_NODES = (
+    ("gradient", re.compile(r"(?:^|/)gradients?(?:_\d+)?/")),
+    ("optimizer-state", re.compile(r"(?:^|/)(?:Adam\w*|RMSProp|Momentum|Adagrad|Adadelta|Ftrl|LAMB)(?:_\d+)?/")),
+)
 
 
 def phase_of(frames: Iterable[StackFrame]) -> str | None:
@@ -414,7 +447,7 @@ def describe_function(frame: StackFrame) -> str:
 
 
 def _text(frame: StackFrame) -> str:
-    return f"{frame.file}|{frame.function}|{frame.code}"
+    return f"{frame.file.replace(chr(92), '/')}|{frame.function}|{frame.code}"
 
 
 def uses_trainer(frames: Iterable[StackFrame]) -> bool:

@@ -54,8 +54,11 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.pinned_failed", True, event.source)
     if facts.value("activity.operation") == "pinned-memory" and facts.value("oom.stated_by_driver_only"):
         facts.put("host.pinned_failed", True, computed("activity.operation", "oom.stated_by_driver_only"))
-    for event in evidence.of_kind(EventKind.SHM_EXHAUSTED):
+    short = evidence.of_kind(EventKind.SHM_EXHAUSTED)
+    for event in short:
         facts.put("host.shm_exhausted", True, event.source)
+    if short and all(event.fields.get("reason_unstated") is True for event in short):
+        facts.put("host.shm_reason_unstated", True, short[-1].source)
     for event in evidence.of_kind(EventKind.HOST_STATE):
         facts.put("host.total_bytes", event.size("total_bytes"), event.source)
         percent = event.number("percent")

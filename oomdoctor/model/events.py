@@ -31,7 +31,7 @@ class EventKind(str, Enum):
     requested_bytes, total_bytes, free_bytes, allocated_bytes, active_bytes, reserved_bytes (includes allocated),
     reserved_unallocated_bytes, private_pool_bytes (free blocks of graph pools), allowed_bytes (a fraction was set),
     process_used_bytes (this process by NVML), other_processes (tuple of (pid or None, bytes)), other_bytes (mps: this process's memory
-    outside the allocator), shape (tuple), dtype,
+    outside the allocator), shape (tuple), dtype, node (the operation of a graph, by its name), buffer_limit_bytes (of a single block),
     pool (mps: private|shared), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
     generation (the message form: 'cached' <=1.3, 'reserved' 1.4-2.0, 'sentences' >=2.1, 'bare'), wrapped_by (an engine's own sentence),
     capacity_unknown (True for NVML artefacts such as 17179869184 GiB)"""
@@ -66,7 +66,7 @@ class EventKind(str, Enum):
     """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|yarn|…),
     limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""
     SHM_EXHAUSTED = "shm-exhausted"
-    """requested_bytes, path, signal"""
+    """requested_bytes, path, signal, reason_unstated (bool: it could not be opened; the limit on open files does that too)"""
     HOST_STATE = "host-state"
     """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes, top_processes (as in memory-limit-hit),
     platform (wsl), device_total_bytes (own memory, or the firmware's carve-out of the host's, as a driver or another program than
@@ -116,7 +116,7 @@ class EventKind(str, Enum):
     """Free memory changed under the profiler: initial_free_bytes, current_free_bytes"""
     ENGINE_BUFFER_FAILED = "engine-buffer-failed"
     """requested_bytes, purpose (weights|kv|compute|runtime|workspace|unknown), fatal (bool), pool, buffer, call, site, function,
-    free_bytes, total_bytes, inner (text of the wrapped error)"""
+    free_bytes, total_bytes, over_buffer_limit (bool: more than a single buffer may have), inner (text of the wrapped error)"""
     ENGINE_WARMUP_FAILED = "engine-warmup-failed"
     """what (sampler|pooler|prefill|graph|…), sequences, tokens, total_tokens, task, inner (text of the wrapped error, which need not
     be about memory)"""

@@ -189,10 +189,41 @@ def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bo
         (("gpt.py", 3, "forward", "k, v = torch.cat((pk, k), dim=2), torch.cat((pv, v), dim=2)"), "kv-append"),
         (("gpt.py", 3, "forward", "x = torch.cat((x, skip), dim=1)"), "activation"),
         (("chat.py", 3, "step", "self.cache[i] = torch.cat([self.cache[i], new])"), None),
+        (("load.py", 3, "place", "self.weights.apply(lambda w: w.cuda(0))"), "weights"),
+        (("run.py", 3, "main", "net = net.to(device)"), "weights"),
+        (("run.py", 3, "main", "model.to(device)"), "weights"),
+        (("run.py", 3, "main", "x = x.to(device)"), "copy-to-device"),
+        (
+            (r"C:\venv\lib\site-packages\torch\serialization.py", 3, "_save", "zip_file.write_record(name)"),
+            "checkpoint",
+        ),
+        (("m.py", 3, "make_attn_bias", "bias = bias.float()"), "attention"),
+        (("m.py", 3, "step", "out = model(ids, attention_mask=mask)"), None),
     ],
 )
 def test_what_a_line_makes(frame: tuple[str, int, str, str], operation: str | None) -> None:
     assert facts_of(traceback(frame), oom()).value("activity.operation") == operation
+
+
+@pytest.mark.parametrize(
+    ("node", "operation"),
+    [("train/Adam/mul_3", "optimizer-state"), ("net/gradients/AddN_2", "gradient"), ("net/conv1/Conv2D", None)],
+)
+def test_what_a_node_of_a_graph_does(node: str, operation: str | None) -> None:
+    assert facts_of(oom(node=node)).value("activity.operation") == operation
+
+
+def test_the_step_that_a_worker_names() -> None:
+    facts = facts_of(oom(), event(EventKind.ENGINE_STEP_FAILED, engine="vllm", step="load_model"))
+    assert facts.value("activity.phase") == "load"
+    assert facts.value("activity.operation") == "weights"
+    profiled = facts_of(oom(), event(EventKind.ENGINE_STEP_FAILED, step="determine_num_available_blocks"))
+    assert profiled.value("activity.phase") == "profile"
+
+
+def test_a_sampler_s_node_of_a_workflow_computes() -> None:
+    step = event(EventKind.ENGINE_STEP_FAILED, step="SamplerCustom")
+    assert facts_of(oom(), step).value("activity.operation") == "activation"
 
 
 def test_fused_attention_writes_no_scores() -> None:

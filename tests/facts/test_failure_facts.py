@@ -202,9 +202,27 @@ def test_a_driver_error_is_not_torch_s():
     assert facts.value("oom.count") is None
 
 
+def test_processes_of_one_size_are_counted_where_three_have_it():
+    def listed(*sizes: float) -> FactSet:
+        others = tuple((100 + n, gib(size)) for n, size in enumerate(sizes))
+        figures = {"total_bytes": gib(32), "free_bytes": mib(40), "reserved_bytes": gib(20)}
+        return facts_of(oom(process_used_bytes=gib(21), other_processes=others, **figures))
+
+    assert listed(1.5, 1.5, 1.5, 4).value("oom.equal_processes", "cuda:0") == 3
+    assert listed(1.5, 1.5, 1.5, 4).value("oom.equal_processes_bytes", "cuda:0") == gib(4.5)
+    assert listed(1.5, 3, 4).value("oom.equal_processes", "cuda:0") is None
+
+
+def test_a_buffer_over_the_platform_s_limit():
+    facts = facts_of(event(EventKind.ENGINE_BUFFER_FAILED, requested_bytes=gib(8), over_buffer_limit=True))
+    assert facts.value("oom.capped_by") == "buffer-limit"
+
+
 def test_a_framework_feeling_for_its_first_block():
     shrinking = [event(EventKind.DEVICE_OOM_TRY, requested_bytes=gib(size)) for size in (18, 16, 14)]
     assert facts_of(*shrinking).value("oom.start_up_tries") == 3
+    folded = [event(EventKind.DEVICE_OOM_TRY, requested_bytes=gib(size), repeats=n) for size, n in ((18, 1), (9, 7))]
+    assert facts_of(*folded).value("oom.start_up_tries") == 7
     warned = [event(EventKind.DEVICE_OOM_TRY, requested_bytes=gib(size), free_bytes=gib(1)) for size in (18, 16)]
     assert facts_of(*warned).value("oom.start_up_tries") is None
 

@@ -248,6 +248,23 @@ def test_recovered_stands_only_when_no_failure_follows():
     assert facts_of(oom(), went_on, oom()).value("exit.recovered") is None
 
 
+def test_a_traceback_that_does_not_say_of_what_leaves_the_recovery_open():
+    went_on = event(EventKind.RECOVERED, how="fallback")
+    cut = traceback(("/srv/a.py", 3, "decode", "x = f(y)"), error=None)
+    assert facts_of(oom(), went_on, cut).value("exit.recovered") is None
+    assert facts_of(oom(), went_on, cut).value("exit.recovery_failed") is True
+    child = traceback(error="Exception", message="process 3 terminated with exit code 1")
+    assert facts_of(oom(), went_on, child).value("exit.recovered") is None
+    later = traceback(error="KeyError", message="'name'")
+    assert facts_of(oom(), went_on, later).value("exit.recovered") is True
+
+
+def test_shared_memory_that_could_not_be_opened_may_be_a_limit_on_files():
+    opened = event(EventKind.SHM_EXHAUSTED, reason_unstated=True)
+    assert facts_of(opened).value("host.shm_reason_unstated") is True
+    assert facts_of(opened, event(EventKind.SHM_EXHAUSTED, signal=7)).value("host.shm_reason_unstated") is None
+
+
 def test_of_several_refusals_of_pinned_memory_the_last_counts():
     tries = [event(EventKind.PINNED_ALLOCATION_FAILED, requested_bytes=size) for size in (245638656, 221074944)]
     assert facts_of(*tries).value("host.pinned_request_bytes") == 221074944

@@ -148,7 +148,17 @@ FAMILY = Family(
             r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error",
             _worker_bus_error,
         ),
-        Pattern("Unexpected bus error", r"Unexpected bus error encountered in worker", _worker_bus_error),
+        Pattern(
+            "error encountered in ",
+            r"Unexpected (?:bus|BUS) error encountered in (?:DataLoader )?worker",
+            _worker_bus_error,
+        ),
+        Pattern(
+            "unable to open shared memory object",
+            r"unable to open shared memory object <(?P<path>/torch_[^>]{1,200})> in read-write mode"
+            r"(?!.{0,20}Too many open files)",
+            lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"], reason_unstated=True),
+        ),
         Pattern(
             "unable to mmap ",
             r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory",

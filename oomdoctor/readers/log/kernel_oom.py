@@ -85,6 +85,21 @@ def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A cgroup's usage at its limit, of a block whose beginning and end are not there."""
+    usage, limit = int(match[1]) * KIB, int(match[2]) * KIB
+    if usage < _AT_LIMIT * limit:
+        return None
+    if any(
+        "invoked oom-killer" in one or _VICTIM.search(one) for one in [*line.preceding(60), *line.following(_BLOCK)]
+    ):
+        return None
+    return event(EventKind.KERNEL_OOM, line, constraint="memcg", usage_bytes=usage, limit_bytes=limit)
+
+
+_AT_LIMIT = 0.99
+
+
 def _amdgpu(match: re.Match[str], line: Line) -> LogEvent:
     """VRAM is the device's own, or what the firmware carved out of the host's; GTT is host memory that it may use."""
     name = "device_total_bytes" if match["which"] == "VRAM" else "device_shared_bytes"
@@ -97,6 +112,11 @@ FAMILY = Family(
         Pattern("Killed process", r"\bKilled process \d", _killed),
         Pattern("Kill process", r"\bKill process \d", _killed),
         Pattern("invoked oom-killer", r"invoked oom-killer", _invoked),
+        Pattern(
+            "memory: usage ",
+            r"(?<!\w)memory: usage (\d{1,15})kB, limit (\d{1,15})kB, failcnt [1-9]",
+            _usage_alone,
+        ),
         Pattern(
             " memory ready",
             r"\bamdgpu\b.{0,40}: (?P<mib>\d{1,9})M of (?P<which>VRAM|GTT) memory ready",

@@ -105,6 +105,7 @@ FAMILY = Family(
     (
         # --- shells
         Pattern("Killed", r"^\s*Killed(?:: 9)?\s*$", _shell),
+        Pattern("]Killed", r"(?:it/s|s/it|[kMG]?B/s)[^\[\]]{0,80}\] {0,4}Killed\s*$", _shell),
         Pattern(
             "Killed",
             r"\bline \d{1,7}: {1,3}(?P<pid>\d{1,10}) Killed(?:: 9)? {1,40}(?P<program>.{0,300})$",

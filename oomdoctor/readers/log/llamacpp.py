@@ -9,6 +9,7 @@ import re
 from functools import partial
 
 from ...model.events import EventKind, LogEvent
+from ...model.units import MIB
 from .family import Build, Family, Line, Pattern
 from .forms import Fields, compile_form, form, index_of, read_fields, reading
 from .statement import event_of
@@ -267,6 +268,26 @@ def _refused_without_backend(match: re.Match[str], line: Line) -> LogEvent | Non
 _SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory")
 
 
+def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent:
+    """The platform bounds a single buffer; how large this one was to be, the lines after it say."""
+    fields: Fields = {**_aftermath(line), "over_buffer_limit": True}
+    for text in line.following(_REACH):
+        if found := _NAMED_SIZE.search(text):
+            fields |= {"buffer": found["buffer"], "device": index_of(found["buffer"]), **read_fields(found)}
+            break
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+
+
+_NAMED_SIZE = compile_form(r"failed to allocate (?P<buffer>\w{1,40}) buffer of size {requested_bytes:bytes}")
+
+
+def _pinned_with_comma(match: re.Match[str], line: Line) -> LogEvent:
+    """Where the locale writes a decimal comma."""
+    requested = round(float(f"{match[1]}.{match[2]}") * MIB)
+    fields: Fields = {"engine": _ENGINE, "requested_bytes": requested, "recovered": True}
+    return event_of(EventKind.PINNED_ALLOCATION_FAILED, line, fields)
+
+
 def _runtime_pool(match: re.Match[str], line: Line) -> LogEvent | None:
     if not any("out of memory" in text for text in line.preceding(2)):
         return None
@@ -298,6 +319,11 @@ _FAILED: tuple[Pattern, ...] = (
         _refused,
     ),
     reading(
+        "Requested buffer size exceeds device ",
+        r"Requested buffer size exceeds device (?:buffer size|memory allocation) limit",
+        _over_buffer_limit,
+    ),
+    reading(
         "buffer_type_alloc_buffer: error: failed to allocate buffer",
         r"failed to allocate buffer, size = +{requested_bytes:mib} MiB",
         _refused,
@@ -325,6 +351,11 @@ _FAILED: tuple[Pattern, ...] = (
         " of pinned memory",
         r"failed to allocate {requested_bytes:mib} MiB of pinned memory",
         recovered=True,
+    ),
+    Pattern(
+        " of pinned memory",
+        r"failed to allocate ([0-9]{1,9}),([0-9]{2}) MiB of pinned memory",
+        _pinned_with_comma,
     ),
     _form(EventKind.RECOVERED, _RETRIED, rf"compute buffer allocation failed, {_RETRIED}", how="retry"),
     _form(

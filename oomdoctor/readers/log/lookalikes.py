@@ -47,6 +47,15 @@ def _went_on(how: str, engine: str | None = None) -> Build:
     return lambda match, line: event(EventKind.RECOVERED, line, how=how, engine=engine)
 
 
+def _skipped(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A batch left out, right after an error for want of memory was printed."""
+    if not any(_RAN_OUT.search(text) for text in line.preceding(2)):
+        return None
+    return event(EventKind.RECOVERED, line, how="skipped-batch")
+
+
+_RAN_OUT = re.compile(r"out of memory|\bOOM\b", re.IGNORECASE)
+
 FAMILY = Family(
     "look-alikes",
     (
@@ -95,6 +104,7 @@ FAMILY = Family(
             _went_on("skipped-batch"),
         ),
         Pattern("out of memory", r"(?i)ran out of memory.{0,80}?\bretry", _went_on("retry")),
+        Pattern("kipping ", r"^[\s|]{0,4}[Ss]kipping (?:this |the )?batch\b", _skipped),
         Pattern("recover from OOM", r"attempting to recover from OOM", _went_on("skipped-batch", "fairseq")),
         Pattern("Decreasing batch size", r"Decreasing batch size to:? \d", _went_on("smaller-batch")),
         Pattern("trying batch size", r"Batch size \d+ failed, trying batch size \d", _went_on("smaller-batch")),

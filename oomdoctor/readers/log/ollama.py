@@ -166,6 +166,14 @@ FAMILY = Family(
         reading(" cmd=", r'msg="starting (?:llama server|runner|llama-server)"? ?cmd=', _runner_command),
         reading("vram-based default context", r'msg="vram-based default context"', _default_context),
         _form(EventKind.ENGINE_START, "Listening on ", r"Listening on \S{1,100} \(version {version:word}\)"),
+        _form(
+            EventKind.PROCESS_KILLED,
+            'msg="llama runner terminated"',
+            r'msg="llama runner terminated" error="signal: killed"',
+            signal=9,
+            reported_by="ollama",
+            oom_stated=False,
+        ),
         Pattern(
             "llama runner process has terminated",
             r"llama runner process has terminated: (?P<inner>\S.{0,999})",

@@ -76,6 +76,37 @@ _TENSORRT_LLM: tuple[Pattern, ...] = (
     ),
 )
 
+
+def _component(match: re.Match[str], line: Line) -> LogEvent:
+    """The executor's account: which component could not be made, and what was free before it was tried."""
+    fields: Fields = {"engine": "tensorrt-llm", "purpose": "unknown", "fatal": True}
+    for text in line.following(8):
+        if found := _COMPONENT.search(text):
+            fields["purpose"] = "kv" if "KV cache" in found[1] else "weights" if found[1] == "Model" else "unknown"
+        for part in _EXECUTOR:
+            if found := part.search(text):
+                fields |= read_fields(found)
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, fields)
+
+
+_COMPONENT = re.compile(r"The following component could not be created: (\S.{0,80}?)\s*$")
+_EXECUTOR = (
+    compile_form(r"^Total GPU memory \(GiB\): {total_bytes:gib}\s*$"),
+    compile_form(r"^Free GPU memory before component creation attempt \(GiB\): {free_bytes:gib}\s*$"),
+)
+_TENSORRT_LLM += (
+    reading(
+        "Executor creation failed due to insufficient GPU memory",
+        r"Executor creation failed due to insufficient GPU memory",
+        _component,
+    ),
+    _trt(
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        "No free blocks left",
+        r"Can't allocate new blocks\. No free blocks left",
+    ),
+)
+
 # --- LMDeploy ---------------------------------------------------------------------------------------------------------
 _lmdeploy = partial(form, "lmdeploy")
 
@@ -158,6 +189,11 @@ _MLX: tuple[Pattern, ...] = (
         EventKind.SLOT_TABLE_FULL,
         "[metal::malloc] Resource limit",
         r"\[metal::malloc\] Resource limit \({limit:n}\) exceeded",
+    ),
+    Pattern(
+        "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+        r"^\s*error: Insufficient Memory \(\w{1,20}:kIOGPUCommandBufferCallbackErrorOutOfMemory\)",
+        lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "metal"}),
     ),
     _mlx(
         EventKind.DEVICE_OOM,
@@ -267,6 +303,11 @@ def _node(match: re.Match[str], line: Line) -> LogEvent:
 
 
 _COMFYUI: tuple[Pattern, ...] = (
+    Pattern(
+        "model failed to load",
+        r"^(?:\w{1,20} ){0,4}model failed to load\s*$",
+        lambda match, line: event_of(EventKind.ENGINE_STEP_FAILED, line, {"step": "load_model"}),
+    ),
     reading("**Node Type:**", r"\*\*Node Type:\*\* {step:word}", _node),
     _comfy(
         EventKind.ENGINE_BUFFER_FAILED,

@@ -9,6 +9,25 @@ from .family import Build, Family, Line, Pattern
 from .statement import SIZE, event, integer, size
 
 
+def _paddle(match: re.Match[str], line: Line) -> LogEvent:
+    """What is free follows on the same line or, wrapped, on one of the next; newer ones say what is held."""
+    text = " ".join([line.text[match.end() :], *line.following(2)])
+    allocated, free = _PADDLE_ALLOCATED.search(text), _PADDLE_FREE.search(text)
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        integer(match["device"]),
+        backend="paddle",
+        requested_bytes=size(match["request"]),
+        allocated_bytes=size(allocated[1]) if allocated else None,
+        free_bytes=size(free[1]) if free else None,
+    )
+
+
+_PADDLE_ALLOCATED = re.compile(rf"({SIZE}) memory has been allocated")
+_PADDLE_FREE = re.compile(rf"available memory is only\s{{1,40}}({SIZE})")
+
+
 def _oom(backend: str) -> Build:
     """Groups `request`, `allocated`, `free`, `limit` are sizes, `device` an index, where named."""
 
@@ -40,9 +59,8 @@ FAMILY = Family(
         Pattern(
             "Out of memory error on GPU",
             rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"
-            r" memory on GPU \d{1,4},"
-            rf" (?P<allocated>{SIZE}) memory has been allocated and available memory is only (?P<free>{SIZE})",
-            _oom("paddle"),
+            r" memory on GPU \d{1,4},",
+            _paddle,
         ),
         Pattern(
             "cudaMalloc retry failed",

@@ -191,6 +191,11 @@ _POOL_DETAILS = (
 _FAILING: tuple[Pattern, ...] = (
     _form(
         EventKind.ENGINE_KV_NONE,
+        "is larger than the profiled value -",
+        r"max_total_tokens={asked_tokens:n} is larger than the profiled value -[0-9]",
+    ),
+    _form(
+        EventKind.ENGINE_KV_NONE,
         "Please try to increase --mem-fraction-static",
         r"Not enough memory\. Please try to increase --mem-fraction-static"
         r"(?:\. Current value: (?:self\.)?(?:server_args\.)?mem_fraction_static={utilization:x})?",

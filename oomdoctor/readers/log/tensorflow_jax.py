@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from .family import Build, Family, Line, Pattern
@@ -21,8 +22,13 @@ def _tensor(match: re.Match[str], line: Line) -> LogEvent:
         backend="tensorflow",
         shape=dimensions,
         dtype=dtype,
+        node=node[1] if (node := _NODE.search(" ".join([line.text, *line.following(2)]))) else None,
         exception_type="ResourceExhaustedError" if "ResourceExhaustedError" in line.text else None,
     )
+
+
+_NODE = re.compile(r"\[\[(?:Node: |\{\{node )([\w./-]{1,300})")
+"""The operation of the graph, by its name."""
 
 
 def _ran_out(match: re.Match[str], line: Line) -> LogEvent:
@@ -44,7 +50,10 @@ def _exact(text: str | None) -> int | None:
 def _back_off(match: re.Match[str], line: Line) -> LogEvent:
     """The start-up reservation is tried again with nine tenths each time."""
     return event(
-        EventKind.DEVICE_OOM_TRY, line, backend="hip" if "HIP" in match[0] else "cuda", requested_bytes=int(match[1])
+        EventKind.DEVICE_OOM_TRY,
+        line,
+        backend="hip" if "hip" in match[0].lower() else "cuda",
+        requested_bytes=int(match[1]),
     )
 
 
@@ -81,6 +90,47 @@ def _xla(match: re.Match[str], line: Line) -> LogEvent:
         backend="jax",
         requested_bytes=requested,
         exception_type=exception[1] if exception else None,
+    )
+
+
+def _space(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
+    """A compiled program that needs more than the memory of the chip, with the compiler's account of it."""
+    exception = re.search(r"((?:[\w.]{1,80}\.)?(?:XlaRuntimeError|JaxRuntimeError)):", line.text)
+    yield event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="jax",
+        requested_bytes=size(match["used"]),
+        total_bytes=size(match["total"]),
+        exception_type=exception[1] if exception else None,
+    )
+    block = "\n".join(line.following(20))
+    fields: dict[str, FieldValue] = {
+        name: size(one[1]) for name, regex in _SPACE.items() if (one := regex.search(block))
+    }
+    if fields:
+        yield event(EventKind.ENGINE_MEMORY_TABLE, line, engine="xla", **fields)
+
+
+_SPACE = {
+    "model_bytes": re.compile(rf"^\s*arguments {{1,20}}({SIZE})", re.MULTILINE),
+    "temporary_bytes": re.compile(rf"^\s*HLO temp {{1,20}}({SIZE})", re.MULTILINE),
+}
+
+
+def _reservation(match: re.Match[str], line: Line) -> LogEvent:
+    """A program that compiled and finds too little room beside what earlier ones hold."""
+    block = "\n".join(line.following(6))
+    total = re.search(rf"HBM capacity ({SIZE})", block)
+    allocated = re.search(rf"Currently allocated: {{1,20}}({SIZE})", block)
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="jax",
+        requested_bytes=size(match["request"]),
+        free_bytes=size(match["free"]),
+        total_bytes=size(total[1]) if total else None,
+        allocated_bytes=size(allocated[1]) if allocated else None,
     )
 
 
@@ -127,7 +177,7 @@ FAMILY = Family(
         Pattern(
             "from device: ",
             r"failed to allocate [\d.]+[KMGT]?i?B? \((\d{1,20}) bytes\) from device: "
-            r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory)",
+            r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipError_t\(1002\)|hipErrorOutOfMemory)",
             _back_off,
         ),
         Pattern("InUse: ", r"(?<!Max)\bInUse: {1,40}\d", _dump),
@@ -177,6 +227,18 @@ FAMILY = Family(
             r"Failed to allocate request for \S{1,40} \((?P<bytes>\d{1,20})B\)"
             r" on device ordinal (?P<device>\d{1,4})",
             _xla,
+        ),
+        Pattern(
+            "Ran out of memory in memory space",
+            rf"Ran out of memory in memory space \w{{1,20}}\."
+            rf" Used (?P<used>{SIZE}) of (?P<total>{SIZE}) \w{{1,20}}\.",
+            _space,
+        ),
+        Pattern(
+            "Attempting to reserve ",
+            rf"Attempting to (?:reserve|allocate) (?P<request>{SIZE})(?: at the bottom of memory)?\."
+            rf" That was not possible\. There are (?P<free>{SIZE}) free",
+            _reservation,
         ),
         Pattern("BufferAssignment OOM Debugging", r"BufferAssignment OOM Debugging", _assignment),
     ),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ...model.events import EventKind, FieldValue, LogEvent
+from ...model.units import GIB
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
 from .prose import mentioned, printed
@@ -64,11 +65,18 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
     fields, device = _amounts(statement)
     who = _who(before)
+    if limit := _BLOCK_LIMIT.search(before):
+        fields["buffer_limit_bytes"] = int(limit[1]) * GIB
+        who["backend"] = who["backend"] or "xpu"
     if fields["requested_bytes"] is None and (
         who["backend"] is None or mentioned(line.text, match.start(), match.end())
     ):
         return ()
     return (event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement)),)
+
+
+_BLOCK_LIMIT = re.compile(r"can NOT allocate memory block with size larger than (\d{1,3}) ?GB")
+"""Intel's first drivers give blocks of up to 4 GiB."""
 
 
 def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:

@@ -28,6 +28,10 @@ _CELL = re.compile(
     r"^\s*(?P<file><ipython-input-[^>]{1,60}>|[~/.\w][^\n]{0,400}?\.py|Cell In ?\[\d{1,5}\]),? "
     rf"(?:in (?P<function>{_FUNCTION})|line (?P<line>\d{{1,7}})(?:, in (?P<function_after>{_FUNCTION}))?)\s*$"
 )
+_LINKED = re.compile(
+    rf"^\s*\[(?P<file>[~/.\w][^\]]{{0,400}}\.py)\]\([^)\s]{{1,300}}\) in (?P<function>{_FUNCTION})\s*$"
+)
+"""A hosted notebook links the file."""
 _RICH = re.compile(r"^\s*(?P<file>[~/.\w][^\s:]{0,400}\.py):(?P<line>\d{1,7}) in (?P<function>[\w<>.]{1,120})\s*$")
 _ARROW = re.compile(r"^\s*(?:-{2,6}>|❱) {0,6}(?P<line>\d{1,7}) ?(?P<code>.{0,300})$")
 _EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Za-z_]\w{0,80})(?:: ?(?P<message>.{0,4000}))?\s*$")
@@ -36,7 +40,7 @@ _NAMED_ERROR = re.compile(
     r"(?:: (?P<message>.{0,4000}))?\s*$"
 )
 _CODE = re.compile(
-    r"^(?: {2,60}|\t{1,8})(?=\S)(?:(?:return|yield|await|assert|with|for|del|raise) .{0,300}"
+    r"^(?: {1,60}|\t{1,8})(?=\S)(?:(?:return|yield|await|assert|with|for|del|raise) .{0,300}"
     r"|[A-Za-z_][\w.\[\]\"', ]{0,120}(?<! ) ?(?:[-+*/|&@%]|//|\*\*)?= ?[^= ].{0,300}"
     r"|[A-Za-z_][\w.\[\]]{0,160}\(.{0,300})$"
 )
@@ -114,6 +118,8 @@ def _frame(text: str) -> Frame | None:
     if found := _CELL.match(text):
         function = found["function"] or found["function_after"] or ""
         return found["file"], int(found["line"]) if found["line"] else None, function.partition("(")[0], ""
+    if found := _LINKED.match(text):
+        return found["file"], None, found["function"].partition("(")[0], ""
     if found := _RICH.match(text):
         return found["file"], int(found["line"]), found["function"], ""
     return None
@@ -151,7 +157,7 @@ def _continues(line: Line) -> bool:
     """Whether a frame or a header stands just before, with nothing but indented lines between."""
     for text in reversed(line.preceding(_LOOK_BACK)):
         text = strip_log_header(text)
-        if _HEADER in text or _FRAME.match(text) or _CELL.match(text):
+        if _HEADER in text or _FRAME.match(text) or _CELL.match(text) or _LINKED.match(text):
             return True
         if _NAMED_ERROR.match(text) or any(chain in text for chain in _CHAINS):
             return False
@@ -229,6 +235,7 @@ FAMILY = Family(
         Pattern(_HEADER, re.escape(_HEADER), _whole),
         Pattern(", line ", r'File ["\']?[^"\']{1,500}["\']?, line \d|Cell In', _first_of_piece),
         Pattern("  File ", r"^\s*File [^\"\']{1,400}:\d{1,7}, in ", _first_of_piece),
+        Pattern(".py](", _LINKED.pattern, _first_of_piece),
         Pattern("<ipython-input-", r"^\s*<ipython-input-", _first_of_piece),
         Pattern("Error: ", r"\wError: ", _exception_alone),
         Pattern("OutOfResources: ", r"^[\w.]{0,160}OutOfResources: ", _exception_alone),

@@ -29,6 +29,11 @@ _START: tuple[Pattern, ...] = (
     ),
     reading("non-default args: {", r"non-default args: (?P<closed>\{)", _start),
     reading("args: Namespace(", r"args: Namespace(?P<closed>\()", _start),
+    _form(
+        EventKind.ENGINE_STEP_FAILED,
+        " while processing method ",
+        r"Exception in worker \S{1,60} while processing method {step:word}",
+    ),
     _form(EventKind.ENGINE_START, "vLLM API server version", r"vLLM API server version v?{version:word}"),
     _form(EventKind.ENGINE_START, "█  version ", r"█  version v?{version:word}"),
     _form(

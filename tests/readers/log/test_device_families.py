@@ -313,3 +313,54 @@ def test_a_piece_of_a_memory_summary() -> None:
         "peak_reserved_bytes": 24000 * MIB,
         "non_releasable_bytes": 100 * MIB,
     }
+
+
+def test_paddle_s_older_sentence_and_a_wrapped_one() -> None:
+    (event,) = said(
+        "Out of memory error on GPU 2. Cannot allocate 1.250000GB memory on GPU 2, available memory is only \n"
+        "                   12.500000MB.\n"
+    )
+    assert event.kind is K.DEVICE_OOM
+    assert event.device == 2
+    assert event.size("requested_bytes") == round(1.25 * GIB)
+    assert event.size("free_bytes") == round(12.5 * MIB)
+    assert event.size("allocated_bytes") is None
+
+
+def test_a_compiled_program_larger_than_the_chip() -> None:
+    text = """RuntimeError: Ran out of memory in memory space hbm. Used 9.50G of 8.00G hbm. Exceeded hbm capacity by 1.50G.
+
+Total hbm usage >= 10.00G:
+    arguments         1.00G
+Program hbm requirement 8.50G:
+    HLO temp          8.25G (99.0% utilization)
+"""
+    failure, table = said(text)
+    assert (failure.kind, failure.word("backend")) == (K.DEVICE_OOM, "jax")
+    assert (failure.size("requested_bytes"), failure.size("total_bytes")) == (round(9.5 * GIB), 8 * GIB)
+    assert (table.size("model_bytes"), table.size("temporary_bytes")) == (GIB, round(8.25 * GIB))
+
+
+def test_a_program_that_finds_no_room_on_the_chip() -> None:
+    (event,) = said(
+        "Attempting to reserve 2.50G at the bottom of memory. That was not possible. There are 1.25G free, 0B reserved.;\n"
+        "HBM capacity 16.00G:\n          Currently allocated:   14.00G (  15,032,385,536 bytes)\n"
+    )
+    assert (event.size("requested_bytes"), event.size("free_bytes")) == (round(2.5 * GIB), round(1.25 * GIB))
+    assert (event.size("total_bytes"), event.size("allocated_bytes")) == (16 * GIB, 14 * GIB)
+
+
+def test_a_node_of_the_graph_and_amd_s_first_block() -> None:
+    (event,) = said(
+        "OOM when allocating tensor with shape[5000,300] and type float on /job:a/device:GPU:0 by allocator GPU_0_bfc\n"
+        "\t [[Node: training/Adam/mul_7 = Mul[T=DT_FLOAT]]]\n"
+    )
+    assert event.word("node") == "training/Adam/mul_7"
+    (event,) = said("rocm_driver.cc:601] failed to allocate 3.50G (3758096384 bytes) from device: hipError_t(1002)\n")
+    assert (event.kind, event.word("backend")) == (K.DEVICE_OOM_TRY, "hip")
+
+
+def test_a_batch_is_skipped_only_for_want_of_memory() -> None:
+    ran_out = "| WARNING: ran out of memory with exception: no room left (out of memory);"
+    assert [e.word("how") for e in said(f"{ran_out}\n Skipping batch\nstep 9\n")] == ["skipped-batch"]
+    assert said("loss is NaN\n Skipping batch\n") == ()

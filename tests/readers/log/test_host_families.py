@@ -321,3 +321,23 @@ def test_numpy_prints_three_digits_with_a_bare_dot(text: str, size: int) -> None
 def test_what_the_kernel_says_of_an_amd_devices_memory(text: str, expected: dict[str, int]) -> None:
     (event,) = said(text)
     assert (event.kind, event.fields) == (K.HOST_STATE, expected)
+
+
+def test_shared_memory_in_other_words() -> None:
+    (event,) = said("ERROR: Unexpected BUS error encountered in DataLoader worker. This might be caused by shm\n")
+    assert event.kind is K.SHM_EXHAUSTED
+    opened = "RuntimeError: unable to open shared memory object </torch_11_22> in read-write mode"
+    (event,) = said(f"{opened}\n")
+    assert event.fields["reason_unstated"] is True
+    assert said(f"{opened}: Too many open files (24)\n") == ()
+
+
+def test_a_shell_s_word_behind_a_progress_bar() -> None:
+    (event,) = said("Loading shards:  50%|#####     | 2/4 [00:03<00:03,  1.50s/it]Killed\n")
+    assert (event.kind, event.size("signal")) == (K.PROCESS_KILLED, 9)
+
+
+@pytest.mark.parametrize(("usage", "told"), [(2097152, True), (1000000, False)])
+def test_a_cgroup_at_its_limit_of_a_block_cut_at_both_ends(usage: int, told: bool) -> None:
+    events = said(f"kernel: memory: usage {usage}kB, limit 2097152kB, failcnt 77\nkernel: swap: usage 0kB, limit 0kB\n")
+    assert [e.size("limit_bytes") for e in events] == ([2 * GIB] if told else [])

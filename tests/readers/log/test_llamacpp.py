@@ -391,3 +391,18 @@ def test_unaccounted_memory_below_zero_is_printed_as_unsigned() -> None:
         f"common_memory_breakdown_print: |   - CUDA0 (Card) | 16000 = 15000 + (1150 = 1000 +      50 +     100) + {wrapped} |"
     )
     assert event.size("unaccounted_bytes") == -150 * MIB
+
+
+def test_a_decimal_comma_of_the_locale() -> None:
+    (event,) = said("ggml_cuda_host_malloc: failed to allocate 2048,50 MiB of pinned memory: invalid argument\n")
+    assert (event.kind, event.fields["requested_bytes"]) == (K.PINNED_ALLOCATION_FAILED, round(2048.5 * MIB))
+
+
+def test_a_buffer_larger_than_a_single_one_may_be() -> None:
+    (event,) = said(
+        "ggml_vulkan: Requested buffer size exceeds device memory allocation limit: ErrorOutOfDeviceMemory\n"
+        "ggml_gallocr_reserve_n: failed to allocate Vulkan1 buffer of size 6442450944\n"
+        "graph_reserve: failed to allocate compute buffers\n"
+    )
+    assert event.fields["over_buffer_limit"] is True
+    assert (event.device, event.fields["requested_bytes"], event.fields["purpose"]) == (1, 6144 * MIB, "compute")

@@ -445,3 +445,31 @@ def test_no_form_takes_long_over_a_long_line(filler: str) -> None:
             began = time.process_time()
             pattern.compiled.search(line[:16000])
             assert time.process_time() - began < 0.5, (pattern.anchor, filler)
+
+
+def test_tensorrt_llm_names_the_component_that_it_could_not_make() -> None:
+    (event,) = said(
+        "[TRT-LLM] [E] Executor creation failed due to insufficient GPU memory.\n\n"
+        "The following component could not be created: KV cache\nTotal GPU memory (GiB): 80.00\n"
+        "Free GPU memory before component creation attempt (GiB): 60.50\n"
+    )
+    assert (event.kind, event.word("purpose")) == (K.ENGINE_BUFFER_FAILED, "kv")
+    assert (event.size("total_bytes"), event.size("free_bytes")) == (80 * GIB, gib(60.5))
+
+
+def test_tensorrt_llm_s_blocks_run_out() -> None:
+    (event,) = said("[ERROR] Assertion failed: Can't allocate new blocks. No free blocks left. (/a/kv.cpp:1)\n")
+    assert event.kind is K.ENGINE_TOKEN_POOL_EXHAUSTED
+
+
+def test_a_runner_that_was_killed() -> None:
+    events = said(GO + 'msg="llama runner terminated" error="signal: killed"\n')
+    assert [(e.kind, e.fields["signal"]) for e in events if e.kind is K.PROCESS_KILLED] == [(K.PROCESS_KILLED, 9)]
+    assert said(GO + 'msg="llama runner terminated" error="exit status 2"\n') == ()
+
+
+def test_metal_says_that_memory_is_short_and_a_model_that_did_not_load() -> None:
+    (event,) = said("error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)\n")
+    assert (event.kind, event.word("backend")) == (K.DEVICE_OOM, "metal")
+    (event,) = said("Base diffusion model failed to load\n")
+    assert (event.kind, event.word("step")) == (K.ENGINE_STEP_FAILED, "load_model")

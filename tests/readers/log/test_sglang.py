@@ -308,3 +308,9 @@ def test_a_message_that_names_no_stage_takes_it_from_the_frames() -> None:
     message = "RuntimeError: Out of memory. Try to lower your batch size.\n"
     assert said(frames + message)[-1].word("stage") == "verify"
     assert said(message)[-1].word("stage") is None
+
+
+def test_a_profile_that_leaves_less_than_nothing() -> None:
+    line = "max_total_tokens=4096 is larger than the profiled value {}. Use the profiled value instead."
+    assert [e.kind for e in said(line.format(-2048) + "\n")] == [K.ENGINE_KV_NONE]
+    assert said(line.format(2048) + "\n") == ()

@@ -248,6 +248,8 @@ EACH: list[tuple[str, int | None, dict[str, Any]]] = [
             "reserved_bytes": 2 * GIB,
             "reserved_unallocated_bytes": GIB,
             "generation": "reserved",
+            "backend": "xpu",
+            "buffer_limit_bytes": 4 * GIB,
             "wrapped_by": None,
         },
     ),

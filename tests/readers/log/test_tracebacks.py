@@ -183,3 +183,13 @@ def test_no_other_line_is_taken_for_code(before: str) -> None:
     text = f"{before}\ntorch.OutOfMemoryError: CUDA out of memory.\n"
     (event,) = [event for event in read_log(io.BytesIO(text.encode()), "a.log").events if event.kind is K.EXCEPTION]
     assert "frames" not in event.fields
+
+
+def test_a_hosted_notebook_links_its_files() -> None:
+    (event,) = said(
+        "[/usr/lib/python3/dist-packages/pkg/tools.py](https://localhost:8080/#) in joined(a, b)\n"
+        "     40 \n---> 41     out = a.new_full(shape, 0)\n     42     return out\n\n"
+        "OutOfMemoryError: CUDA out of memory.\n"
+    )
+    file = "/usr/lib/python3/dist-packages/pkg/tools.py"
+    assert event.fields["frames"] == ((file, 41, "joined", "out = a.new_full(shape, 0)"),)

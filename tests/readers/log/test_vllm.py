@@ -494,3 +494,8 @@ def test_rank_and_process_of_the_line_stay_with_the_event() -> None:
         "(Worker_TP2 pid=77) INFO 01-01 00:00:00 [x.py:1] Available KV cache memory: 1.0 GiB", K.ENGINE_KV_AVAILABLE
     )
     assert (event.rank, event.pid, event.source.line) == (2, 77, 1)
+
+
+def test_a_worker_names_the_method_that_failed() -> None:
+    (event,) = said("Exception in worker VllmWorkerProcess while processing method load_model.\n")
+    assert (event.kind, event.word("step")) == (K.ENGINE_STEP_FAILED, "load_model")
