@@ -79,6 +79,8 @@ def analyze(
         _write(output, text)
     for note in diagnosis.notes:
         say(note)
+    if model is not None and not any(name.startswith("model.") for name in diagnosis.facts):
+        say(f"{_configuration(model)} tells no dimension of a model that could be read")
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
         say(f"{record.path or repr(record.path)}: {record.why}")

@@ -124,7 +124,9 @@ def _has_failed(piece: Evidence) -> bool:
 
 
 def _by_kind(evidence: Evidence) -> list[Evidence]:
-    """A file that holds failures of both kinds ties them together: then nothing is left out."""
+    """A file that holds failures of both kinds ties them together, unless the device failed after the last kill:
+    what the kernel had killed before was another program, or another start.
+    """
     kinds: dict[str | None, set[str]] = {}
     last = None
     for event in evidence.events:
@@ -132,8 +134,10 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
         if kind is not None:
             kinds.setdefault(event.source.path, set()).add(kind)
             last = event
-    if last is None or {len(found) for found in kinds.values()} != {1} or len(set.union(*kinds.values())) == 1:
+    if last is None or len(set.union(*kinds.values())) == 1:
         return [evidence]
+    if {len(found) for found in kinds.values()} != {1}:
+        return _after_kills(evidence)
     told = [event for event in evidence.events if _kind_of(event)]
     if all(event.time_seconds is not None for event in told):
         last = max(told, key=lambda event: event.time_seconds or 0.0)
@@ -143,6 +147,15 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
         _kept(evidence, lambda path: path not in kinds or path in keep, ()),
         _kept(evidence, lambda path: path in kinds and path not in keep, ()),
     ]
+
+
+def _after_kills(evidence: Evidence) -> list[Evidence]:
+    told = [kind for kind in map(_kind_of, evidence.events) if kind]
+    if told != sorted(told, reverse=True):
+        return [evidence]
+    kills = tuple(event for event in evidence.events if _kind_of(event) == "host")
+    kept = tuple(event for event in evidence.events if _kind_of(event) != "host")
+    return [replace(evidence, events=kept), Evidence(events=kills)]
 
 
 def _by_start(evidence: Evidence) -> list[Evidence]:

@@ -14,7 +14,7 @@ from ..model.diagnosis import Misuse
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..readers.log.launch import launch_options, launch_program, pasted_dashes
+from ..readers.log.launch import pasted_dashes, server_options
 from .environment import ALLOCATOR_VARIABLES
 from .frames import frames_of
 
@@ -98,13 +98,11 @@ class _Finder:
             name, found, value = word.partition("=")
             if found and name in ALLOCATOR_VARIABLES:
                 yield from self.of_variable(name, value.strip("'\""), where)
-        program = launch_program(command)
-        if program not in _ENGINES:
-            return
-        for option, given in launch_options(command):
-            misuse = self._option(program, option.replace("_", "-"), given, where)
-            if misuse is not None:
-                yield misuse
+        for program, options in server_options(command):
+            for option, given in options if program in _ENGINES else ():
+                misuse = self._option(program, option.replace("_", "-"), given, where)
+                if misuse is not None:
+                    yield misuse
 
     def _option(self, program: str, name: str, value: str | None, where: str) -> Misuse | None:
         """An option as this framework's versions know it: not at all, no longer, or not with this value."""

@@ -65,7 +65,10 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     processes = _Processes(bundle, shown)
     variables = _words(manifest.get("variables"))
     known = processes.processes()
-    devices = number_devices(_device_readings(bundle.supervisor, f"{shown}supervisor.records"), known, variables)
+    failures = processes.device_ooms()
+    watched = {process.pid for process in known} | {record.pid for record in failures}
+    looks = _device_readings(bundle.supervisor, f"{shown}supervisor.records")
+    devices = number_devices(tuple(_with_own(look, watched) for look in looks), known, variables)
     end = next(iter(bundle.supervisor.of_kind("exit")), None)
     started = _number(manifest.get("started"))
     run = RunRecord(
@@ -85,7 +88,7 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         device_numbers_known=devices.known,
         processes=known,
         exceptions=processes.exceptions(),
-        device_ooms=processes.device_ooms(),
+        device_ooms=failures,
         allocator_states=processes.allocator_states(),
         versions=_versions(bundle, processes),
         host=_words(manifest.get("host")),
@@ -103,6 +106,13 @@ _OWN_SIZES = (
 """What a process that could not get memory read of itself."""
 
 _FRAME_FIELDS = ("file", "line", "function", "code")
+
+
+def _with_own(look: DeviceReading, watched: set[int]) -> DeviceReading:
+    """A process that the probe was in is the command's, also where the supervisor had not seen it start."""
+    if look.processes is None:
+        return look
+    return replace(look, processes=tuple(replace(p, own=True) if p.pid in watched else p for p in look.processes))
 
 
 class _Processes:

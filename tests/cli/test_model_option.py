@@ -31,3 +31,11 @@ def test_a_directory_without_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
     ended = CliRunner().invoke(oomdoctor, ["analyze", str(tmp_path / "a.log"), "--model", str(tmp_path)])
     assert "holds no config.json" in str(ended.exception)
+
+
+def test_a_configuration_that_tells_nothing_is_said_to(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOG)
+    (tmp_path / "config.json").write_text('{"architectures": ["Llama')
+    ended = CliRunner().invoke(oomdoctor, ["analyze", str(tmp_path / "a.log"), "--model", str(tmp_path)])
+    assert ended.exit_code == 0
+    assert "tells no dimension of a model" in ended.stderr

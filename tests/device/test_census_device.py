@@ -50,6 +50,26 @@ def held(report: dict[str, Any]) -> dict[str, int]:
     }
 
 
+FORKED = """
+import multiprocessing
+def fill():
+    held = []
+    while True:
+        held.append(torch.empty(512 << 20, dtype=torch.uint8, device="cuda"))
+worker = multiprocessing.get_context("fork").Process(target=fill)
+worker.start()
+worker.join()
+"""
+
+
+def test_what_a_child_forked_just_now_holds_is_no_strangers(report_of: Callable[..., dict[str, Any]]) -> None:
+    report = report_of(FORKED)
+    causes = [(one["rule"], one["cause"]) for one in report["diagnoses"]]
+    assert causes[0] == ("RET001", "retained-tensors")
+    assert "NBR001" not in [rule for rule, _ in causes]
+    assert report["facts"]["owner.holder@cuda:0"]["value"].startswith("list 'held' local to fill() (15 elements)")
+
+
 ASYNCHRONOUS = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
 FILL = """
 import multiprocessing, sys, threading

@@ -121,9 +121,9 @@ def test_a_kill_on_the_host_and_a_full_device_in_two_files_are_two_failures() ->
     ]
 
 
-def test_in_one_file_they_belong_together() -> None:
+def test_in_one_file_a_kill_after_the_device_failed_belongs_to_it() -> None:
     killed = at("all.log", event(EventKind.KERNEL_OOM, constraint="global", program="python"))
-    evidence = Evidence(events=(killed, at("all.log", oom(requested_bytes=gib(3)))))
+    evidence = Evidence(events=(at("all.log", oom(requested_bytes=gib(3))), killed))
     assert focus(evidence) == evidence
 
 
@@ -196,3 +196,23 @@ def test_what_did_not_end_the_engine_stays_with_it(first: LogEvent) -> None:
 def test_a_server_that_starts_runners_goes_on() -> None:
     runner = event(EventKind.ENGINE_START, engine="ollama")
     assert len(focus(in_order(runner, FULL, runner, NOTHING_LEFT)).events) == 4
+
+
+KILLED = event(EventKind.KERNEL_OOM, constraint="global", pid=4242, program="mysqld", anon_rss_bytes=mib(90))
+
+
+def test_what_the_kernel_killed_before_the_device_failed_is_another_incident() -> None:
+    evidence = in_order(KILLED, FULL)
+    facts = derive_facts(evidence)
+    assert facts.value("host.kernel_killed") is None
+    assert facts.value("oom.requested_bytes", "cuda:0") == gib(3)
+    assert [incident.cause for incident in find_incidents(evidence)] == [
+        "device out of memory",
+        "killed by the kernel for want of memory",
+    ]
+
+
+def test_a_kill_after_the_device_failed_stays_with_it() -> None:
+    facts = derive_facts(in_order(FULL, KILLED))
+    assert facts.value("host.kernel_killed") == "global"
+    assert facts.value("oom.requested_bytes", "cuda:0") == gib(3)

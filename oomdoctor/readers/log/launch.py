@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 
 _LONGEST = 32_768
 _DASHES = "‐‑‒–—―−"
@@ -71,6 +72,46 @@ def launch_options(command: str) -> tuple[tuple[str, str | None], ...]:
     that takes several numbers are joined by blanks. Dashes pasted as `–` or `—` count as `--`: see `pasted_dashes`.
     """
     return tuple(_options(_words(command), _SHORT.get(launch_program(command), {})))
+
+
+_SERVERS = {"vllm": ("serve", ("vllm.entrypoints.",)), "sglang": ("serve", ("sglang.launch_server", "sglang.serve"))}
+"""Of engines that come with other programs: the word behind their name, and the modules, that start the server."""
+
+
+def server_options(command: str) -> tuple[tuple[str, tuple[tuple[str, str | None], ...]], ...]:
+    """Each engine's server that the line starts, with the options that are its own.
+
+    What follows `&&` or `;` is another command's; a front end that names an engine, or the engine's own benchmark,
+    has options of its own.
+    """
+    found = []
+    for words in _commands(_words(command)):
+        program = launch_program(" ".join(map(shlex.quote, words)))
+        if program in _SERVERS and not _starts_server(words, program):
+            continue
+        found.append((program, tuple(_options(words, _SHORT.get(program, {})))))
+    return tuple(found)
+
+
+def _commands(words: list[str]) -> Iterator[list[str]]:
+    one: list[str] = []
+    for word in words:
+        if word in _SEPARATORS:
+            yield one
+            one = []
+        else:
+            one.append(word)
+    yield one
+
+
+def _starts_server(words: list[str], program: str) -> bool:
+    verb, modules = _SERVERS[program]
+    pairs = list(pairwise(words))
+    named = any(_base_name(first) == program and second == verb for first, second in pairs)
+    module = any(first == "-m" and second.startswith(modules) for first, second in pairs)
+    image = any(engine == program and part in word for part, engine in _IMAGES for word in words if "/" in word)
+    contained = image and any(_base_name(word) in _CONTAINERS for word in words)
+    return named or module or contained
 
 
 def pasted_dashes(command: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oomdoctor.readers.log.launch import launch_options, launch_program, pasted_dashes
+from oomdoctor.readers.log.launch import launch_options, launch_program, pasted_dashes, server_options
 from oomdoctor.readers.log.printed_options import printed_options
 
 
@@ -111,3 +111,34 @@ def test_no_text_is_refused(command: str) -> None:
 )  # fmt: skip
 def test_printed_options(text: str, options: tuple[tuple[str, str], ...]) -> None:
     assert printed_options(text) == options
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm bench latency --model x --batch-size 8",
+        "cd vllm && python train.py --batch-size 4",
+        "lm_eval --model vllm --model_args pretrained=x --batch_size 4",
+        "evalplus.codegen --backend vllm --batch-size 4",
+        "lighteval vllm pretrained=x --batch-size 4",
+        "python -m sglang.bench_one_batch --batch-size 4",
+    ],
+)
+def test_options_of_other_programs_are_not_the_server_s(command: str) -> None:
+    assert [options for program, options in server_options(command) if program in ("vllm", "sglang")] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve x --batch-size 4",
+        "CUDA_VISIBLE_DEVICES=0 /opt/bin/vllm serve x --batch-size 4 && python bench.py --ctx-size 3",
+        "python -m vllm.entrypoints.openai.api_server --model x --batch-size 4",
+        "docker run --gpus all vllm/vllm-openai:v0.9.1 --batch-size 4",
+    ],
+)
+def test_options_of_a_server_end_with_its_command(command: str) -> None:
+    ((program, options),) = [found for found in server_options(command) if found[0] == "vllm"]
+    assert program == "vllm"
+    assert ("batch-size", "4") in options
+    assert not [name for name, _ in options if name == "ctx-size"]
