@@ -212,6 +212,20 @@ torch.allocate(1 << 40)
     assert (harness.bundle / last["snapshot_path"]).exists()
 
 
+def test_the_largest_of_many_requests_is_recorded_wherever_it_stands(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import torch
+for size in [1 << 31] * 30 + [1 << 37] + [1 << 32] * 40:
+    try:
+        torch.allocate(size)
+    except torch.OutOfMemoryError:
+        pass
+"""
+    harness.run(harness.script(text))
+    assert max(record["requested_bytes"] for record in harness.latest("device-oom")) == 1 << 37
+
+
 def test_first_last_and_largest_snapshots_are_kept(harness: Harness) -> None:
     write_stub(harness.folder, "2.14")
     text = """

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Tracebacks = Sequence[TracebackType | None]
 
 _RECORDS_IN_FULL = 20
+_MUCH_LARGER = 1.1
+"""Times the largest request so far: such a failure is recorded, however many there were. Few can follow each other."""
 _ALWAYS_IN_FULL = 3
 """So many get a snapshot and a census at once: of a later one that ends the program only what is left after it."""
 _REST_SECONDS = 5.0
@@ -66,6 +68,7 @@ class _Observer:
         self._unsnapped: dict[str, object] | None = None
         """The last record, while no snapshot belongs to it."""
         self._last_record = 0.0
+        self._largest_requested = 0
         self._not_before = 0.0
         self._spent = 0.0
         self._kept: list[_Snapshot] = []
@@ -82,7 +85,14 @@ class _Observer:
         now = monotonic()
         about = self._describe(int(device), int(requested), int(total), int(free))
         self._unsnapped = about
-        if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
+        grown = int(requested) > _MUCH_LARGER * self._largest_requested
+        self._largest_requested = max(self._largest_requested, int(requested))
+        if (
+            grown
+            or self.count <= _RECORDS_IN_FULL
+            or self.count & (self.count - 1) == 0
+            or now - self._last_record >= 1.0
+        ):
             self._last_record = now
             records.write("device-oom", **about)
         if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
