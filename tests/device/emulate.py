@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from emulation.cards import Cards, of_each, parse_size, private_card
+from emulation.cards import Cards, check_card_file, of_each, parse_size, private_card
 from emulation.errors import CannotEmulate
 from emulation.machine import Machine
 from emulation.wheel import DEFAULT_TORCH, environment, why_not
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         memory = of_each([parse_size(size) for size in options.memory.split(",")], options.devices)
         cards = Cards(memory, parse_size(options.context), parse_size(options.reserve))
+        if min(memory) <= cards.context_bytes:
+            raise ValueError("a card must be larger than a process's context on it")
     except ValueError as error:
         parser.error(str(error))
     try:
@@ -82,6 +84,8 @@ def _check(torch: str) -> int:
 
 
 def _run(command: Sequence[str], cards: Cards, shared: Path | None, torch: str) -> int:
+    if shared is not None:
+        check_card_file(shared)
     machine = Machine.ready(cards, shared.absolute() if shared else private_card(), torch)
     variables = machine.variables(os.environ)
     try:

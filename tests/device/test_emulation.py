@@ -13,7 +13,8 @@ from pathlib import Path
 import emulate
 import pytest
 from emulation.cache import cache_folder, is_made, made
-from emulation.cards import Cards, of_each, parse_size, private_card
+from emulation.cards import Cards, check_card_file, of_each, parse_size, private_card
+from emulation.errors import CannotEmulate
 from emulation.scenario import load, names
 from emulation.wheel import environment, why_not
 
@@ -160,3 +161,14 @@ def test_a_scenario_says_its_cause(name: str) -> None:
         + (scenario.script.parent / "kv_growth.py").read_text()
     )
     assert scenario.cards().memory_bytes
+
+
+def test_a_file_that_holds_something_else_is_not_made_a_card(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("hello")
+    with pytest.raises(CannotEmulate, match="is not a card file"):
+        check_card_file(notes)
+    assert notes.read_text() == "hello"
+    with pytest.raises(CannotEmulate, match="there is no folder"):
+        check_card_file(tmp_path / "none" / "card")
+    check_card_file(tmp_path / "card")

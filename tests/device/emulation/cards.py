@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .cache import cache_folder
+from .errors import CannotEmulate
 
 MIB = 1 << 20
 MOST_CARDS = 16
@@ -25,6 +27,22 @@ def parse_size(text: str) -> int:
     if not found or unit is None:
         raise ValueError(f"{text!r} is no size: 24GiB, 420MiB and so on are")
     return int(float(found[1]) * unit)
+
+
+_MAGIC = (0x0D0C7012).to_bytes(4, sys.byteorder)
+"""How a card file begins: MAGIC of standin/cards.c."""
+
+
+def check_card_file(path: Path) -> None:
+    """Raises CannotEmulate where the file cannot hold cards, or holds something else that would be lost."""
+    if not path.parent.is_dir():
+        raise CannotEmulate(f"there is no folder {path.parent} for the card file {path.name}")
+    try:
+        head = path.read_bytes()[:4] if path.exists() else b""
+    except OSError as error:
+        raise CannotEmulate(f"the card file {path} cannot be read: {error.strerror}") from error
+    if head not in (b"", _MAGIC, bytes(4)):
+        raise CannotEmulate(f"{path} is not a card file: name another, or one that does not exist yet")
 
 
 @dataclass(frozen=True)
