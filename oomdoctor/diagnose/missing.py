@@ -17,6 +17,14 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     gaps += missing_course(evidence)
+    if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
+        gaps.append(
+            Missing(
+                "failures that the program caught",
+                "torch tells nobody of them with cudaMallocAsync; only the one that ends a program or a thread is seen",
+                "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
+            )
+        )
     if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
         counted = facts.value("exit.no_kill_counted") is True
         seen = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oomdoctor.diagnose.missing import missing_evidence
@@ -12,6 +14,8 @@ from oomdoctor.model.run import OomCounters, RunRecord
 STILL = OomCounters(
     cgroup_oom_kill_before=3, cgroup_oom_kill_after=3, system_oom_kill_before=9, system_oom_kill_after=9
 )
+
+RUN = RunRecord("incident", ("python", "train.py"), None, 0.0, 9.0, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -29,3 +33,13 @@ def test_a_counter_that_fell_belongs_to_another_cgroup() -> None:
     assert OomCounters(cgroup_oom_kill_before=5, cgroup_oom_kill_after=0).cgroup_kills == 0
     assert OomCounters(cgroup_oom_kill_after=1).cgroup_kills is None
     assert STILL.system_kills == 0
+
+
+def test_what_the_drivers_allocator_hides_is_said() -> None:
+    settings = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    evidence = Evidence(runs=(replace(RUN, variables=settings),))
+    assert "failures that the program caught" in [
+        gap.what for gap in missing_evidence(evidence, derive_facts(evidence))
+    ]
+    evidence = Evidence(runs=(RUN,))
+    assert [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "caught" in gap.what] == []
