@@ -66,8 +66,9 @@ def analyze(
     from ..report import render
 
     chosen = output_format or _default_format(output)
-    if model is not None:
-        paths = (*paths, str(_configuration(model)))
+    configuration = None if model is None else _configuration(model)
+    if configuration is not None:
+        paths = (*paths, str(configuration))
     _spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with progress_bar() as progress:
@@ -79,8 +80,8 @@ def analyze(
         _write(output, text)
     for note in diagnosis.notes:
         say(note)
-    if model is not None and not any(name.startswith("model.") for name in diagnosis.facts):
-        say(f"{_configuration(model)} tells no dimension of a model that could be read")
+    if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
+        say(f"{configuration} tells no dimension of a model that could be read")
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
         say(f"{record.path or repr(record.path)}: {record.why}")

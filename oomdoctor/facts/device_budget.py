@@ -226,7 +226,7 @@ def _beside(run: RunRecord, record: DeviceOomRecord, reading: DeviceReading, lef
 
     Who takes or gives back memory between the failure and the look is shown as it stood at the failure.
     """
-    related, strangers = processes_beside(run, record, reading)
+    related, strangers = processes_beside(record, reading)
     sizes = [process.used_bytes for process in (*related, *strangers)]
     measured = all(size is not None for size in sizes)
     seen = sum(size or 0 for size in sizes)

@@ -110,12 +110,11 @@ def process_on(reading: DeviceReading, pid: int) -> DeviceProcess | None:
 
 
 def processes_beside(
-    run: RunRecord, record: DeviceOomRecord, reading: DeviceReading
+    record: DeviceOomRecord, reading: DeviceReading
 ) -> tuple[list[DeviceProcess], list[DeviceProcess]]:
     """The other processes on the device: those of the same command, and strangers."""
-    ours = {process.pid for process in run.processes}
     beside = [process for process in reading.processes or () if process.pid != record.pid]
-    related = [process for process in beside if process.own or process.pid in ours]
+    related = [process for process in beside if process.own]
     return related, [process for process in beside if process not in related]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -21,7 +22,10 @@ _OF_OPERATION = {"attention-scores": ("scores",), "logits": ("logits",)}
 _NEITHER = ("weights", "optimizer-state", "kv-append", "kv-pool", "communication", "copy-to-device", "checkpoint")
 """Operations whose tensors are neither scores nor logits."""
 _LENGTHS = ("activity.input_tokens", "engine.max_length_tokens", "engine.warmup_tokens")
-_REFUSED = (EventKind.DEVICE_OOM, EventKind.HOST_ALLOCATION_FAILED)
+_REFUSED = {
+    EventKind.DEVICE_OOM: "oom.requested_bytes",
+    EventKind.HOST_ALLOCATION_FAILED: "host.failed_request_bytes",
+}
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -30,48 +34,53 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     if operation in _NEITHER:
         return
     kinds = _OF_OPERATION.get(str(operation), ("scores", "logits"))
-    heads, vocabulary = (_whole(f"model.{name}", facts) for name in ("heads", "vocabulary"))
-    lengths = [length for name in _LENGTHS if (length := _whole(name, facts)) is not None]
-    for least, most, exact in _sizes(evidence, facts):
-        if most < _WORTHWHILE_BYTES:
+    heads, vocabulary = (facts.size(f"model.{name}") or None for name in ("heads", "vocabulary"))
+    lengths = [length for name in _LENGTHS if (length := facts.size(name))]
+    for request in _requests(evidence, facts):
+        if request.most < _WORTHWHILE_BYTES:
             continue
-        found = factor(least, most, heads=heads, vocabulary=vocabulary, lengths=lengths, kinds=kinds)
+        found = factor(request.least, request.most, heads=heads, vocabulary=vocabulary, lengths=lengths, kinds=kinds)
         # A rounded figure leaves room for many products: only a length that is known tells the right one.
-        if found is None or not (exact or found.tokens in lengths):
+        if found is None or not (request.exact or found.tokens in lengths):
             continue
-        source = computed("oom.requested_bytes", "model.heads", "model.vocabulary", *_LENGTHS)
+        source = computed(request.fact, "model.heads", "model.vocabulary", *_LENGTHS)
         facts.put("request.factors", found.product, source)
         facts.put("request.meaning", found.meaning, source)
         facts.put("request.kind", found.kind, source)
         facts.put("request.tokens", found.tokens, source)
-        facts.put("request.factors_exact", exact, source)
+        facts.put("request.factors_exact", request.exact, source)
         return
 
 
-def _sizes(evidence: Evidence, facts: FactSet) -> Iterator[tuple[int, int, bool]]:
-    """The least and the most that each failing request may have had, exact ones first."""
-    rounded: list[tuple[int, int, bool]] = []
+class _Request(NamedTuple):
+    """The least and the most bytes that a failing request may have had; the same where it is printed in full."""
+
+    least: int
+    most: int
+    exact: bool
+    fact: str
+    """The fact that tells its size."""
+
+
+def _requests(evidence: Evidence, facts: FactSet) -> Iterator[_Request]:
+    """Each failing request, those known to the byte first."""
+    rounded: list[_Request] = []
     for member in facts.members(Scope.DEVICE):
-        size = facts.value("oom.requested_bytes", member)
-        if isinstance(size, int) and facts.value("oom.requested_exact", member):
-            yield size - _ROUNDED_TO_BYTES + 1, size, True
+        size = facts.size("oom.requested_bytes", member)
+        if size is not None and facts.value("oom.requested_exact", member):
+            yield _Request(size - _ROUNDED_TO_BYTES + 1, size, True, "oom.requested_bytes")
     for event in evidence.of_kind(*_REFUSED):
-        size = event.size("requested_bytes")
+        size, fact = event.size("requested_bytes"), _REFUSED[event.kind]
         if size is None or size < _WORTHWHILE_BYTES:
             continue
         if re.search(rf"(?<![\d.,]){size}(?![\d.,]\d)", event.text):
-            yield size, size, True
+            yield _Request(size, size, True, fact)
         else:
             half = _last_digit_bytes(size) // 2
-            rounded.append((size - half - _SEGMENT_ROUNDED_TO_BYTES, size + half, False))
+            rounded.append(_Request(size - half - _SEGMENT_ROUNDED_TO_BYTES, size + half, False, fact))
     yield from rounded
 
 
 def _last_digit_bytes(size: int) -> int:
     """What the last of two decimals stands for, in the unit that a message prints such a size in."""
     return (GIB if size >= GIB else MIB) // 100
-
-
-def _whole(name: str, facts: FactSet) -> int | None:
-    value = facts.value(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

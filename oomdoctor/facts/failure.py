@@ -135,7 +135,7 @@ def _put_reading(run: RunRecord, record: DeviceOomRecord, member: str, facts: Fa
     if reading is None:
         return
     source, own = reading.source, process_on(reading, record.pid)
-    related, others = processes_beside(run, record, reading)
+    related, others = processes_beside(record, reading)
     facts.put("oom.process_used_bytes", None if own is None else own.used_bytes, source, member)
     if related and all(one.used_bytes is not None for one in related):
         facts.put("oom.sibling_bytes", sum(one.used_bytes or 0 for one in related), source, member)

@@ -151,7 +151,7 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
 
 def _after_kills(evidence: Evidence) -> list[Evidence]:
     told = [kind for kind in map(_kind_of, evidence.events) if kind]
-    if told != sorted(told, reverse=True):
+    if "host" in told[told.index("device") :]:
         return [evidence]
     kills = tuple(event for event in evidence.events if _kind_of(event) == "host")
     kept = tuple(event for event in evidence.events if _kind_of(event) != "host")

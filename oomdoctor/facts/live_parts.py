@@ -101,12 +101,7 @@ def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...] | Non
     """What a snapshot's stacks tell; None without a snapshot, or where it is of another moment."""
     if facts.value("owner.unrecorded_bytes", member) is None:
         return None
-    parts = [(label, _size(facts, name, member), _BY_STACKS) for name, label in OWNED_CATEGORIES]
-    parts.append((WITHOUT_STACK, _size(facts, "owner.unrecorded_bytes", member), "computed from the snapshot"))
+    parts = [(label, facts.size(name, member) or 0, _BY_STACKS) for name, label in OWNED_CATEGORIES]
+    parts.append((WITHOUT_STACK, facts.size("owner.unrecorded_bytes", member) or 0, "computed from the snapshot"))
     known = sum(size for _, size, _ in parts)
     return tuple(part for part in parts if part[1]) if known <= live else None
-
-
-def _size(facts: FactSet, name: str, member: str) -> int:
-    value = facts.value(name, member)
-    return value if isinstance(value, int) else 0

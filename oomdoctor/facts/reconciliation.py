@@ -5,10 +5,10 @@ An engine plans with what it measured at its start; what fails later is often th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..model.diagnosis import Comparison
-from ..model.events import EventKind
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 
@@ -34,7 +34,7 @@ def _of_failing_device(facts: FactSet) -> Iterator[Comparison]:
         return
     member = failed[0]
     for what, reckoned, seen in _PAIRS:
-        by_engine, on_device = _size(reckoned, None, facts), _size(seen, member, facts)
+        by_engine, on_device = facts.size(reckoned), facts.size(seen, member)
         if by_engine is not None and on_device is not None:
             yield Comparison(what, by_engine, on_device, _how(reckoned, None, facts), _how(seen, member, facts))
     yield from _step(member, facts)
@@ -42,9 +42,9 @@ def _of_failing_device(facts: FactSet) -> Iterator[Comparison]:
 
 def _step(member: str, facts: FactSet) -> Iterator[Comparison]:
     """What a step took beside weights and pool, the failing request included, against the profiled peak."""
-    peak, weights = _size("engine.activation_peak_bytes", None, facts), _size("engine.weights_bytes", None, facts)
-    pool = next((size for name in _POOLS if (size := _size(name, None, facts)) is not None), None)
-    live, asked = _size("oom.allocated_bytes", member, facts), _size("oom.requested_bytes", member, facts)
+    peak, weights = facts.size("engine.activation_peak_bytes"), facts.size("engine.weights_bytes")
+    pool = next((size for name in _POOLS if (size := facts.size(name)) is not None), None)
+    live, asked = facts.size("oom.allocated_bytes", member), facts.size("oom.requested_bytes", member)
     if peak is None or weights is None or pool is None or live is None or asked is None:
         return
     step = live + asked - weights - max(pool, 0)
@@ -54,24 +54,18 @@ def _step(member: str, facts: FactSet) -> Iterator[Comparison]:
 
 
 def _graphs(evidence: Evidence) -> Iterator[Comparison]:
-    estimates = [e for e in evidence.of_kind(EventKind.ENGINE_PROFILE) if e.size("graph_estimate_bytes") is not None]
-    taken = [e for e in evidence.of_kind(EventKind.ENGINE_PROFILE) if e.size("graph_bytes") is not None]
-    taken += [
-        e
-        for e in evidence.of_kind(EventKind.ENGINE_PHASE)
-        if e.word("phase") == "graph-capture" and e.size("took_bytes") is not None
-    ]
-    if estimates and taken:
-        estimate, seen = estimates[-1].size("graph_estimate_bytes"), taken[-1]
-        size = seen.size("graph_bytes") if seen.size("graph_bytes") is not None else seen.size("took_bytes")
-        assert estimate is not None
-        assert size is not None
-        yield Comparison("CUDA graphs", estimate, size, str(estimates[-1].source), str(seen.source))
+    profiles = evidence.of_kind(EventKind.ENGINE_PROFILE)
+    captures = [event for event in evidence.of_kind(EventKind.ENGINE_PHASE) if event.word("phase") == "graph-capture"]
+    estimate = _last_told(profiles, "graph_estimate_bytes")
+    taken = _last_told(captures, "took_bytes") or _last_told(profiles, "graph_bytes")
+    if estimate is not None and taken is not None:
+        yield Comparison("CUDA graphs", estimate[0], taken[0], estimate[1], taken[1])
 
 
-def _size(name: str, member: str | None, facts: FactSet) -> int | None:
-    value = facts.value(name, member)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _last_told(events: Sequence[LogEvent], field: str) -> tuple[int, str] | None:
+    """The last size that is told, and where."""
+    told = [(size, str(event.source)) for event in events if (size := event.size(field)) is not None]
+    return told[-1] if told else None
 
 
 def _how(name: str, member: str | None, facts: FactSet) -> str:

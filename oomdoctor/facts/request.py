@@ -52,9 +52,9 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
             operation == "gradient" and _has_activations_like(member, facts)
         )
         _put_step(member, of_batch, facts)
-        caches = [size for name in _CACHES if (size := _size(name, member, facts)) is not None]
+        caches = [size for name in _CACHES if (size := facts.size(name, member)) is not None]
         facts.put("owner.cache_bytes", max(caches, default=None), computed(*_CACHES), member)
-        weights, requested = _size("owner.weights_bytes", member, facts), _size("oom.requested_bytes", member, facts)
+        weights, requested = facts.size("owner.weights_bytes", member), facts.size("oom.requested_bytes", member)
         if weights is not None and requested is not None:
             source = computed("owner.weights_bytes", "oom.requested_bytes", "activity.operation")
             wanted = weights + (requested if operation == "weights" else 0)
@@ -63,32 +63,27 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
 
 def _has_activations_like(member: str, facts: FactSet) -> bool:
     """Whether more of the gradient's size is live than a model and its optimizer keep: then it is an activation's."""
-    alike, requested = _size("oom.alike_bytes", member, facts), _size("oom.requested_bytes", member, facts)
-    kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
+    alike, requested = facts.size("oom.alike_bytes", member), facts.size("oom.requested_bytes", member)
+    kept = sum(facts.size(name, member) or 0 for name in _KEPT)
     return alike is not None and requested is not None and alike - requested > kept
 
 
 def _put_step(member: str, of_batch: bool, facts: FactSet) -> None:
     """What half a batch needs half of. Temporaries of the failing line have no name yet: those of its size count."""
-    held, requested, alike, live = (_size(name, member, facts) for name in _OF_THE_STEP)
+    held, requested, alike, live = (facts.size(name, member) for name in _OF_THE_STEP)
     if held is None or requested is None:
         return
-    held += sum(_size(name, member, facts) or 0 for name in ("owner.logits_bytes", "owner.batch_bytes"))
+    held += sum(facts.size(name, member) or 0 for name in ("owner.logits_bytes", "owner.batch_bytes"))
     if facts.value("owner.holder_is_of_a_step", member) is True:
         # What is saved for backward is among the activations already.
-        saved = _size("owner.holder_saved_bytes", member, facts) or 0
-        held += max(0, (_size("owner.holder_bytes", member, facts) or 0) - saved)
+        saved = facts.size("owner.holder_saved_bytes", member) or 0
+        held += max(0, (facts.size("owner.holder_bytes", member) or 0) - saved)
     if of_batch and alike is not None and live is not None:
-        kept = sum(_size(name, member, facts) or 0 for name in _KEPT)
+        kept = sum(facts.size(name, member) or 0 for name in _KEPT)
         held = max(held, min(alike - requested, live - kept))
     source = computed(*_OF_THE_STEP, "activity.operation")
     facts.put("owner.step_bytes", held, source, member)
     facts.put("oom.of_step_bytes", requested if of_batch else 0, source, member)
-
-
-def _size(name: str, member: str, facts: FactSet) -> int | None:
-    value = facts.value(name, member)
-    return value if isinstance(value, int) else None
 
 
 def _live_of_size(snapshot: Snapshot, device: int, size: int) -> int:

@@ -92,6 +92,11 @@ class FactSet(Mapping[str, Fact]):
         fact = self.find(name, member)
         return None if fact is None else fact.value
 
+    def size(self, name: str, member: str | None = None) -> int | None:
+        """The value of a fact that is a whole number; None where it is unknown, or is none."""
+        value = self.value(name, member)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
     def find(self, name: str, member: str | None = None) -> Fact | None:
         """The fact, or None where it is unknown."""
         spec = self.specs[name]

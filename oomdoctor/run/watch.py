@@ -137,12 +137,10 @@ class Watch:
 
     def _look_now(self) -> None:
         """A process has run out of device memory and still holds it."""
-        # It may have been started since the last sample, and its memory is not a stranger's.
-        tree = self._tree_reader.read()
         # A command may fail before NVML has been opened. A look that comes too late names its process no longer.
         if self._devices_seen.is_set() or self._nvml.open():
-            self._write_devices(self._nvml.read(tree.pids or self._pids), always=True, asked=True)
-        sample = read_host(tree, self._group)
+            self._write_devices(self._nvml.read(self._pids), always=True, asked=True)
+        sample = read_host(self._tree_reader.read(), self._group)
         self._writer.append("sample", {**vars(sample), "time": sample.time_seconds})
 
     def _note_limits(self, limits: HostLimits) -> None:

@@ -56,6 +56,7 @@ def test_bytes_that_are_printed_in_full_are_exact():
     facts = facts_of_log(f"{CONFIGURATION}{refused} to allocate {33001 * 128256 * 4} bytes. Error code 12\n")
     assert facts.value("request.factors") == "33001 positions × 128256 words × 4 bytes"
     assert facts.value("request.factors_exact") is True
+    assert "host.failed_request_bytes" in facts["request.factors"].source.derived_from
 
 
 def test_dimensions_of_a_gguf_loader():

@@ -86,7 +86,7 @@ def server_options(command: str) -> tuple[tuple[str, tuple[tuple[str, str | None
     """
     found = []
     for words in _commands(_words(command)):
-        program = launch_program(" ".join(map(shlex.quote, words)))
+        program = _program(words)
         if program in _SERVERS and not _starts_server(words, program):
             continue
         found.append((program, tuple(_options(words, _SHORT.get(program, {})))))
@@ -121,7 +121,10 @@ def pasted_dashes(command: str) -> tuple[str, ...]:
 
 def launch_program(command: str) -> str:
     """What the line starts: python, torchrun, vllm, sglang, llama.cpp, tgi, ollama, deepspeed, accelerate or other."""
-    words = _words(command)
+    return _program(_words(command))
+
+
+def _program(words: list[str]) -> str:
     contained = False
     for place, word in enumerate(words):
         if place and words[place - 1] in _NAMES_FOLLOW:

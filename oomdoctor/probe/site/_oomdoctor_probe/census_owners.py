@@ -32,7 +32,7 @@ class Owner:
 
     __slots__ = (
         "by_error", "by_name", "container", "counted", "file", "first", "function", "in_forward", "in_library",
-        "is_cache", "kind", "last", "length", "line", "name", "parts", "text",
+        "is_cache", "kind", "last", "length", "line", "loops", "name", "parts", "text",
     )  # fmt: skip
 
     def __init__(self, text: str, root: Root | None = None, length: int | None = None) -> None:
@@ -53,6 +53,8 @@ class Owner:
         self.by_name = False
         """A dictionary whose keys are all names."""
         self.is_cache = False
+        self.loops: bool | None = None
+        """Whether the source has a loop that sets it; None: nobody has looked."""
         self.counted = False
         """A collection of this name has been met."""
         self.parts: dict[str, int] = {}
@@ -86,8 +88,11 @@ class Owner:
     @property
     def is_loop_variable(self) -> bool:
         """A variable, or a small collection in one, that a loop sets anew each time."""
-        small = self.length is None or self.length <= _LARGEST_BATCH
-        return small and is_loop_variable(self.file, self.name, self.first, self.last)
+        if self.length is not None and self.length > _LARGEST_BATCH:
+            return False
+        if self.loops is None:
+            self.loops = is_loop_variable(self.file, self.name, self.first, self.last)
+        return self.loops
 
 
 class Owners:
