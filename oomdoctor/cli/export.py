@@ -1,0 +1,107 @@
+"""`oomdoctor export`: a snapshot for those who want to dig on with other tools."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import InputRefused, UsageError
+from .output import say
+
+if TYPE_CHECKING:
+    from ..model.snapshot import Snapshot
+
+_SUFFIX = {"perfetto": ".trace.json", "csv": ".csv", "parquet": ".parquet", "viewer": ".viewer.pickle"}
+_TABLES = ("allocations", "events", "segments", "blocks", "stacks")
+
+
+@click.command(context_settings={"max_content_width": 80})
+@click.argument("snapshot", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(tuple(_SUFFIX)),
+    required=True,
+    help="perfetto: a trace for ui.perfetto.dev. csv, parquet: one table. viewer: a pickle that torch's own viewer "
+    "(pytorch.org/memory_viz) opens, whatever protocol or compression the original has.",
+)
+@click.option("--table", type=click.Choice(_TABLES), default="allocations", show_default=True, help="For csv, parquet.")
+@click.option(
+    "--at-least",
+    "least",
+    default="64KiB",
+    show_default=True,
+    metavar="SIZE",
+    help="For perfetto: smaller allocations are counted, but get no slice of their own.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Default: named after the snapshot, in this folder.")
+def export(snapshot: Path, form: str, table: str, least: str, output: Path | None) -> None:
+    """Write a PyTorch memory SNAPSHOT (or the one in an incident bundle) in a form that other tools read.
+
+    Exit status: 0 written; 2 wrong usage; 3 no snapshot could be read.
+    """
+    from ..model.units import parse_size
+
+    try:
+        least_bytes = parse_size(least)
+    except ValueError:
+        raise UsageError(f"--at-least {least!r} is no size; write it as 64KiB, 1MiB, 0") from None
+    path = _snapshot_file(snapshot)
+    name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")
+    part = f".{table}" if form in ("csv", "parquet") else ""
+    target = output or Path(f"{name}{part}{_SUFFIX[form]}")
+    with contextlib.suppress(OSError):
+        if target.is_file() and os.path.samefile(path, target):
+            raise UsageError(f"{target} is the snapshot itself; name another file with --output")
+    try:
+        _writer(form, path, table, least_bytes)(target)
+    except InputRefused as error:
+        raise InputRefused(f"{path}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    say(f"wrote {target}")
+
+
+def _snapshot_file(path: Path) -> Path:
+    """The file itself, or the one snapshot of a bundle."""
+    if not path.is_dir():
+        return path
+    from ..bundle.read import read_bundle
+
+    found = read_bundle(path).snapshots
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputRefused(f"{path} holds no memory snapshot")
+    raise UsageError(f"{path} holds several snapshots; name one of them: {', '.join(str(each) for each in found)}")
+
+
+def _writer(form: str, path: Path, table: str, least_bytes: int) -> Callable[[Path], None]:
+    """What writes the snapshot at `path` in this form to a file; the snapshot is read here."""
+    if form == "viewer":
+        from ..export.viewer_pickle import write_viewer_pickle
+
+        return lambda target: write_viewer_pickle(path, target)
+    if form == "perfetto":
+        from ..export.perfetto import write_perfetto
+
+        snapshot = _read(path)
+        return lambda target: write_perfetto(snapshot, target, least_bytes)
+    from ..export.csv_file import write_csv
+    from ..export.parquet_file import write_parquet
+    from ..export.tables import TABLES
+
+    rows = TABLES[table](_read(path))
+    write = write_csv if form == "csv" else write_parquet
+    return lambda target: write(rows, target)
+
+
+def _read(path: Path) -> Snapshot:
+    from ..readers.snapshot import read_snapshot
+
+    return read_snapshot(path)

@@ -1,0 +1,1 @@
+"""A snapshot in the forms that other tools read."""

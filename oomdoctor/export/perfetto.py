@@ -1,0 +1,89 @@
+"""A snapshot as a trace in Chrome's JSON format, which ui.perfetto.dev and chrome://tracing open.
+
+Per device: a counter of live bytes and of reserved ones, one slice an allocation, an instant an out-of-memory event.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..allocator.owners import Ownership
+from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.stacks import is_python
+from ..model.snapshot import Frame, Snapshot
+from .tables import stack_text
+
+_Event = dict[str, Any]
+
+
+def write_perfetto(snapshot: Snapshot, path: Path, least_bytes: int) -> None:
+    """Write the trace. Allocations below `least_bytes` are in the counters, but have no slice of their own.
+
+    Events without times are one microsecond apart: the trace says so in the names of its processes.
+    Raises OSError when the file cannot be written.
+    """
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+        for number, event in enumerate(_events(snapshot, least_bytes)):
+            file.write((",\n" if number else "") + json.dumps(event, separators=(",", ":")))
+        file.write("\n]}\n")
+
+
+def _events(snapshot: Snapshot, least_bytes: int) -> Iterator[_Event]:
+    for device in snapshot.devices:
+        yield from _device(Ownership(snapshot, replay(snapshot, device)), least_bytes)
+
+
+def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
+    allocator = ownership.replay
+    trace, lifetimes, device = allocator.events, allocator.lifetimes, allocator.device
+    timed = bool(len(trace)) and int(trace.time_us.min()) >= 0
+    # One more than events: what is still live ends where the recording does.
+    times = trace.time_us if timed else np.arange(len(trace), dtype=np.int64)
+    begin = int(times[0]) if len(times) else 0
+    times = np.append(times, (int(times[-1]) if len(times) else 0) + 1)
+
+    name = f"{ownership.snapshot.backend}:{device}" + ("" if timed else " (no times recorded: 1 µs an event)")
+    yield {"ph": "M", "name": "process_name", "pid": device, "args": {"name": name}}
+    counters = zip(times[:-1].tolist(), allocator.live_bytes.tolist(), allocator.reserved_bytes.tolist(), strict=True)
+    yield _counter(device, begin, allocator.before_bytes, allocator.reserved_before_bytes)
+    for time_us, live_bytes, reserved_bytes in counters:
+        yield _counter(device, time_us, live_bytes, reserved_bytes)
+
+    for row in np.flatnonzero(lifetimes.size_bytes >= least_bytes).tolist():
+        reading = ownership.readings[int(ownership.kind[row])]
+        start, stack = int(lifetimes.start[row]), int(lifetimes.stack[row])
+        slice_ = {"cat": reading.category.value, "name": reading.owner, "id": row, "pid": device, "tid": device}
+        began = begin if start == BEFORE_RING else int(times[start])
+        arguments: dict[str, Any] = {"bytes": int(lifetimes.size_bytes[row])}
+        if stack >= 0:
+            arguments["stack"] = _short(ownership.snapshot.stacks[stack])
+        if start == BEFORE_RING:
+            arguments["since"] = "before the recording began"
+        yield {**slice_, "ph": "b", "ts": began, "args": arguments}
+        yield {**slice_, "ph": "e", "ts": int(times[int(lifetimes.end[row])])}
+
+    for oom in ownership.snapshot.ooms:
+        if oom.device == device:
+            yield {
+                "ph": "i", "s": "p", "name": "out of memory", "pid": device, "tid": device,
+                "ts": int(times[oom.event_index]),
+                "args": {"requested_bytes": oom.requested_bytes, "free_bytes": oom.free_bytes},
+            }  # fmt: skip
+
+
+def _short(stack: tuple[Frame, ...]) -> str:
+    """Native frames are left out where there are others: a slice carries its stack each time anew."""
+    return stack_text(tuple(filter(is_python, stack)) or stack)
+
+
+def _counter(device: int, time_us: int, live_bytes: int, reserved_bytes: int) -> _Event:
+    return {
+        "ph": "C", "name": "allocator", "pid": device, "ts": time_us,
+        "args": {"live bytes": live_bytes, "idle bytes": max(0, reserved_bytes - live_bytes)},
+    }  # fmt: skip

@@ -1,0 +1,184 @@
+"""GIVEN a snapshot WHEN it is exported THEN other tools find in it what the allocator's model says is true."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from snapshots import programs
+from snapshots.make import Device, frame, snapshot, without_addresses, write
+
+from oomdoctor.cli.main import oomdoctor
+from oomdoctor.errors import InputRefused, UsageError
+
+VIEWER_OPCODES = {
+    "APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPUT", "BINUNICODE", "DICT",
+    "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "FRAME", "LIST", "LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK",
+    "MEMOIZE", "NEWFALSE", "NEWTRUE", "NONE", "PROTO", "SETITEM", "SETITEMS", "SHORT_BINUNICODE", "STOP", "TUPLE",
+    "TUPLE1", "TUPLE2", "TUPLE3",
+}  # fmt: skip
+"""What torch/utils/viz/MemoryViz.js knows (read in torch's source, November 2026)."""
+
+
+def _export(path: Path, form: str, *options: str) -> Path:
+    target = path.parent / f"out.{form}"
+    ended = _run(path, "--to", form, "--output", str(target), *options)
+    assert ended.exit_code == 0, ended.exception
+    return target
+
+
+def _run(*words: object) -> Result:
+    return CliRunner().invoke(oomdoctor, ["export", *map(str, words)])
+
+
+def _rows(path: Path, table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(_export(path, "csv", "--table", table).open(encoding="utf-8")))
+
+
+@pytest.fixture
+def device() -> Device:
+    return programs.kept_outputs()
+
+
+@pytest.fixture
+def path(tmp_path: Path, device: Device) -> Path:
+    return write(tmp_path / "run.pickle", snapshot(device), protocol=5, packed=True)
+
+
+def test_live_allocations_add_up_to_what_is_live(path: Path, device: Device) -> None:
+    rows = _rows(path, "allocations")
+    assert sum(int(row["size_bytes"]) for row in rows if row["end_event"] == "") == device.live[-1]
+    assert all(int(row["end_time_us"]) >= int(row["start_time_us"]) for row in rows if row["end_event"])
+
+
+def test_what_stood_before_the_recording_has_no_start(tmp_path: Path, device: Device) -> None:
+    cut = write(tmp_path / "cut.pickle", snapshot(device, ring=10))
+    before = [row for row in _rows(cut, "allocations") if row["start_event"] == ""]
+    assert before
+    assert all(row["start_time_us"] == "" for row in before)
+
+
+def test_tables_agree_with_the_pickle(path: Path, device: Device) -> None:
+    content = snapshot(device)
+    events = _rows(path, "events")
+    assert [(row["action"], int(row["address"])) for row in events] == [
+        (event["action"], event.get("addr", 0)) for event in content["device_traces"][0]
+    ]
+    assert sum(int(row["total_bytes"]) for row in _rows(path, "segments")) == device.reserved[-1]
+    assert sum(int(r["size_bytes"]) for r in _rows(path, "blocks") if r["state"] != "inactive") == device.live[-1]
+    assert {int(row["stack"]) for row in events if row["stack"]} <= {int(r["stack"]) for r in _rows(path, "stacks")}
+
+
+def test_a_spreadsheet_runs_nothing(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(4096, [frame("=cmd|' /C calc'!A0", "/home/me/x.py", 1)])
+    functions = [row["function"] for row in _rows(write(tmp_path / "s.pickle", snapshot(device)), "stacks")]
+    assert functions == ["'=cmd|' /C calc'!A0"]
+
+
+def test_parquet_holds_the_same_as_csv(path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for table in ("allocations", "events", "segments", "blocks", "stacks"):
+        found = parquet.read_table(_export(path, "parquet", "--table", table)).to_pylist()
+        as_text = [{k: "" if v is None else str(v) for k, v in row.items()} for row in found]
+        assert as_text == _rows(path, table)
+
+
+def test_addresses_of_64_bits_survive(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    device = Device(base=(1 << 64) - (1 << 30))
+    device.malloc(4096, [])
+    path = write(tmp_path / "high.pickle", snapshot(device))
+    addresses = parquet.read_table(_export(path, "parquet", "--table", "blocks"))["address"].to_pylist()
+    assert addresses[0] == (1 << 64) - (1 << 30)
+    assert _rows(path, "blocks")[0]["address"] == str((1 << 64) - (1 << 30))
+
+
+def _trace(path: Path, *options: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(_export(path, "perfetto", *options).read_text())["traceEvents"]
+    return found
+
+
+def test_the_trace_counts_live_bytes_after_each_event(path: Path, device: Device) -> None:
+    counters = [event["args"] for event in _trace(path) if event["ph"] == "C"][1:]
+    assert [c["live bytes"] for c in counters] == device.live
+    assert [c["live bytes"] + c["idle bytes"] for c in counters] == device.reserved
+
+
+def test_slices_of_a_trace_begin_and_end(path: Path, device: Device) -> None:
+    events = _trace(path, "--at-least", "0")
+    begun = {event["id"]: event for event in events if event["ph"] == "b"}
+    ended = {event["id"]: event for event in events if event["ph"] == "e"}
+    assert begun.keys() == ended.keys()
+    assert all(begun[i]["ts"] <= ended[i]["ts"] for i in begun)
+    end = max(event["ts"] for event in events if event["ph"] == "e")
+    held = sum(begun[number]["args"]["bytes"] for number in begun if ended[number]["ts"] == end)
+    assert held == device.live[-1]
+
+
+def test_small_allocations_have_no_slice_of_their_own(path: Path) -> None:
+    assert all(e["args"]["bytes"] >= 1 << 20 for e in _trace(path, "--at-least", "1MiB") if e["ph"] == "b")
+
+
+def test_a_failure_is_marked(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(4096, [])
+    device.fail(1 << 30, 5 << 20, [])
+    (mark,) = [e for e in _trace(write(tmp_path / "s.pickle", snapshot(device))) if e["ph"] == "i"]
+    assert mark["args"] == {"requested_bytes": 1 << 30, "free_bytes": 5 << 20}
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_the_viewer_gets_a_pickle_that_it_can_open(tmp_path: Path, device: Device, old: bool) -> None:
+    content = snapshot(device)
+    if old:
+        content = without_addresses(content)
+    path = write(tmp_path / "new.pickle", content, protocol=5, packed=True)
+    target = _export(path, "viewer")
+    assert pickle.loads(target.read_bytes()) == content
+    opcodes = list(pickletools.genops(target.read_bytes()))
+    assert {opcode.name for opcode, _, _ in opcodes} <= VIEWER_OPCODES
+    assert opcodes[0][1] == 4
+
+
+def test_a_bare_list_of_segments_becomes_a_snapshot(tmp_path: Path, device: Device) -> None:
+    segments = snapshot(device)["segments"]
+    path = write(tmp_path / "list.pickle", segments)
+    assert pickle.loads(_export(path, "viewer").read_bytes()) == {"segments": segments, "device_traces": []}
+
+
+def test_the_snapshot_itself_is_never_overwritten(path: Path) -> None:
+    before = path.read_bytes()
+    ended = _run(path, "--to", "viewer", "--output", path)
+    assert isinstance(ended.exception, UsageError)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["viewer", "csv", "perfetto"])
+def test_what_is_no_snapshot_is_refused_by_name(tmp_path: Path, form: str) -> None:
+    path = write(tmp_path / "other.pickle", {"hello": 1})
+    ended = _run(path, "--to", form, "--output", tmp_path / "out")
+    assert isinstance(ended.exception, InputRefused)
+    assert "other.pickle" in str(ended.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pickle_that_names_code_runs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "bad.pickle"
+    mark = tmp_path / "was-run"
+    path.write_bytes(f"cos\nsystem\n(S'touch {mark}'\ntR.".encode())
+    ended = _run(path, "--to", "viewer", "--output", tmp_path / "out")
+    assert isinstance(ended.exception, InputRefused)
+    assert not mark.exists()
+
+
+def test_a_wrong_size_is_told(path: Path) -> None:
+    ended = _run(path, "--to", "perfetto", "--at-least", "much")
+    assert isinstance(ended.exception, UsageError)
+    assert "64KiB" in str(ended.exception)
