@@ -76,7 +76,7 @@ class StackReading:
 
 def read_stack(stack: tuple[Frame, ...]) -> StackReading:
     """Read a stack, innermost frame first."""
-    python = [frame for frame in stack if is_python(frame)]
+    python = python_frames(stack)
     frame = users_frame(stack)
     if frame is not None:
         owner = describe(frame)
@@ -99,13 +99,23 @@ def is_python(frame: Frame) -> bool:
     return frame.file.endswith(".py") or (frame.file.startswith("<") and frame.file.endswith(">"))
 
 
+def is_torch(frame: Frame) -> bool:
+    """A frame of torch's own Python code."""
+    return _TORCH.search(frame.file) is not None
+
+
+def python_frames(stack: tuple[Frame, ...]) -> list[Frame]:
+    """The frames of Python code, innermost first."""
+    return [frame for frame in stack if is_python(frame)]
+
+
 def users_frame(stack: tuple[Frame, ...]) -> Frame | None:
     """The innermost Python frame outside torch, installed packages and the standard library.
 
     Where all frames are a library's, its innermost one outside torch; None where no frame is Python.
     """
-    python = [frame for frame in stack if is_python(frame)]
-    outside_torch = [frame for frame in python if not _TORCH.search(frame.file)]
+    python = python_frames(stack)
+    outside_torch = [frame for frame in python if not is_torch(frame)]
     own = [frame for frame in outside_torch if not _LIBRARY.search(frame.file)]
     return next(iter(own or outside_torch or python), None)
 

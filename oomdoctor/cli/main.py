@@ -18,6 +18,7 @@ from .output import say, soften_streams
 COMMANDS = {
     "run": ("run:run", "Run a command under watch and report if it dies of memory."),
     "analyze": ("analyze:analyze", "Read what is left of a crash: logs, snapshots, nvidia-smi, bundles."),
+    "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),
     "export": ("export:export", "Write a snapshot in a form that other tools read."),
     "explain": ("explain:explain", "Print the playbook's page of one rule."),
     "rules": ("rules:rules", "Check, test and list rules, yours or the shipped ones."),

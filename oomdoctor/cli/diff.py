@@ -1,0 +1,71 @@
+"""`oomdoctor diff`: what grew from one run to another, or what differs between ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .output import is_terminal, print_report
+from .progress import progress_bar
+
+FORMATS = ("terminal", "json", "markdown")
+_BY_SUFFIX = {".json": "json", ".md": "markdown"}
+
+
+@click.command(context_settings={"max_content_width": 80})
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(FORMATS),
+    help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None) -> None:
+    """Compare memory snapshots or incident bundles.
+
+    Two PATHs are a before and an after: what grew, by stack, owner and category, and which change in command, versions
+    or environment came with it. One bundle of several ranks, or more than two PATHs, are set on one scale.
+
+    Exit status: 0 compared; 2 wrong usage; 3 an input could not be read, or tells nothing of memory.
+    """
+    from ..compare.change import compare_sides
+    from ..compare.outline import outline_change, outline_spread
+    from ..compare.places import read_side
+    from ..compare.render import as_markdown, as_terminal, change_as_json, spread_as_json
+    from ..compare.spread import spread
+
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if output is not None and output.is_file() and os.path.samefile(path, output):
+                raise UsageError(f"{output} is an input; name another file with --output")
+    chosen = output_format or _default_format(output)
+    with progress_bar() as progress:
+        sides = tuple(read_side(path, progress) for path in paths)
+    as_text = as_terminal if chosen == "terminal" else as_markdown
+    if len(sides) == 2:
+        change = compare_sides(*sides)
+        text = change_as_json(change) if chosen == "json" else as_text(outline_change(change))
+    else:
+        found = spread(sides)
+        if len(found.places) < 2:
+            raise UsageError("one process on one device leaves nothing to compare; give a second snapshot or bundle")
+        text = spread_as_json(found) if chosen == "json" else as_text(outline_spread(found))
+    if output is None:
+        print_report(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+
+
+def _default_format(output: Path | None) -> str:
+    if output is not None:
+        return _BY_SUFFIX.get(output.suffix.lower(), "terminal")
+    return "terminal" if is_terminal(sys.stdout) else "markdown"

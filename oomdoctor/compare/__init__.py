@@ -1,0 +1,1 @@
+"""What differs between two incidents, or between the ranks of one."""

@@ -1,0 +1,55 @@
+"""Several places on one scale: which rank holds how much, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .change import BY_CENSUS, BY_STACKS
+from .places import NOTHING, Held, Place, Side
+
+
+@dataclass(frozen=True)
+class SpreadRow:
+    """What one owner or category holds in each place, in the order of the places."""
+
+    name: str
+    bytes: tuple[int, ...]
+
+    @property
+    def spread_bytes(self) -> int:
+        """The most less the least."""
+        return max(self.bytes) - min(self.bytes)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several places compared. Rows that are equal everywhere are left out; the widest spread comes first."""
+
+    places: tuple[tuple[Side, Place], ...]
+    owners: tuple[SpreadRow, ...]
+    categories: tuple[SpreadRow, ...]
+    how_known: str
+    """How owners and categories are known; empty when the places cannot be compared in one way."""
+
+
+def spread(sides: tuple[Side, ...]) -> Spread:
+    """All places of devices of all sides. (The host is not a rank.)"""
+    places = tuple((side, place) for side in sides for place in side.places if "allocated" in place.sizes)
+    censuses = [place.census for _, place in places if place.census is not None]
+    stacks = [place.stacks for _, place in places if place.stacks is not None]
+    counted, how = (censuses, BY_CENSUS) if len(censuses) == len(places) else (stacks, BY_STACKS)
+    if len(counted) != len(places) or not places:
+        return Spread(places, (), (), "")
+    return Spread(
+        places=places,
+        owners=_rows([one.by_owner for one in counted]),
+        categories=_rows([one.by_category for one in counted]),
+        how_known=how,
+    )
+
+
+def _rows(tables: list[Mapping[str, Held]]) -> tuple[SpreadRow, ...]:
+    names = dict.fromkeys(name for table in tables for name in table)
+    rows = (SpreadRow(name, tuple(table.get(name, NOTHING).bytes for table in tables)) for name in names)
+    return tuple(sorted((row for row in rows if row.spread_bytes), key=lambda row: (-row.spread_bytes, row.name)))

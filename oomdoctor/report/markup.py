@@ -1,0 +1,61 @@
+"""Pieces of Markdown that GitHub, GitLab, Jira and Slack read alike; text from the input stays text in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from .text import shorten
+
+_CELL = 60
+_SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")
+_BLOCK_START = re.compile(r"^(?:[-+>=#]|\d+[.)](?=\s))")
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: Collection[int]) -> str:
+    """A table, the columns `numbers` to the right; it also lines up as raw text, for places that show it so."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+
+    def line(cells: tuple[str, ...]) -> str:
+        padded = (
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = "".join("|" + "-" * (width + 1) + (":" if column in numbers else "-") for column, width in enumerate(widths))
+    return "\n".join([line(head), rule + "|", *(line(row) for row in rows)])
+
+
+def text_of(text: str) -> str:
+    """Text from the input: nothing in it is markup, a mention or HTML."""
+    escaped = _SPECIAL.sub(r"\\\g<0>", text)
+    # `<` as an entity: HTML in GitHub and GitLab, and `<!channel>` in Slack, are told apart from text only so.
+    escaped = _ENTITY.sub("&amp;", escaped).replace("<", "&lt;")
+    # GitHub finds mentions after it has removed backslashes; a word joiner keeps a log line from calling people.
+    escaped = _MENTION.sub("@\u2060", escaped)
+    return _BLOCK_START.sub(r"\\\g<0>", escaped)
+
+
+def cell(text: str) -> str:
+    """Text from the input in a table's cell, shortened."""
+    return text_of(shorten(text, _CELL))
+
+
+def code(text: str) -> str:
+    """A code span; one that the text cannot close."""
+    marks = "`" * (_longest_run(text) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{marks}{pad}{text}{pad}{marks}"
+
+
+def fence(line: str) -> str:
+    """A fenced line; a fence that it cannot close."""
+    marks = "`" * max(3, _longest_run(line) + 1)
+    return f"{marks}\n{line}\n{marks}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)

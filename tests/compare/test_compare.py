@@ -1,0 +1,210 @@
+"""GIVEN two runs, or the ranks of one WHEN they are compared THEN what grew is named, and what is not known is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from snapshots.make import LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, Stack, frame, snapshot, write
+
+from oomdoctor.bundle.records import encode_record
+from oomdoctor.cli.main import oomdoctor
+from oomdoctor.compare.change import align
+from oomdoctor.compare.places import Held
+from oomdoctor.errors import InputRefused, UsageError
+
+MAIN = "/home/me/train.py"
+
+
+def _forward(line: int, file: str = MAIN) -> Stack:
+    return [LINEAR, *MODULE_CALL, frame("forward", file, line), *MODULE_CALL, frame("<module>", file, 9)]
+
+
+def _device(activations: int, line: int = 40, file: str = MAIN, stacks: bool = True) -> Device:
+    """100 MiB of weights, and blocks of 10 MiB kept by the forward pass."""
+    device = Device()
+    device.malloc(100 * MIB, [LINEAR_INIT, frame("<module>", file, 5)] if stacks else [])
+    for _ in range(activations):
+        device.malloc(10 * MIB, _forward(line, file) if stacks else [])
+    return device
+
+
+def _snapshot(path: Path, device: Device, **settings: object) -> Path:
+    content = snapshot(device)
+    content["allocator_settings"] = settings
+    return write(path, content)
+
+
+def _bundle(folder: Path, ranks: dict[int, Device], command: list[str], variables: dict[str, str]) -> Path:
+    for part in ("probe", "snapshots"):
+        (folder / part).mkdir(parents=True)
+    manifest = {
+        "schema": "oomdoctor.bundle/1", "command": command, "working_directory": "/w", "started": 1.0, "host": {},
+        "variables": variables,
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "supervisor.records").write_bytes(encode_record({"kind": "exit", "time": 9, "status": 1, "ended": 9.0}))
+    for rank, device in ranks.items():
+        pid = 100 + rank
+        devices = (*map(Device, range(device.index)), device)
+        write(folder / "snapshots" / f"{pid}-1.pickle", snapshot(*devices))
+        process = {"kind": "process", "time": 1, "pid": pid, "ppid": 1, "argv": ["python"], "rank": rank}
+        oom = {
+            "kind": "device-oom", "time": 5, "device": device.index, "requested_bytes": MIB, "rank": rank,
+            "snapshot_path": f"snapshots/{pid}-1.pickle",
+        }  # fmt: skip
+        (folder / "probe" / f"{pid}.records").write_bytes(b"".join(map(encode_record, (process, oom))))
+    return folder
+
+
+def _run(*words: object) -> Result:
+    return CliRunner().invoke(oomdoctor, ["diff", *map(str, words)])
+
+
+def _json(*paths: Path) -> dict[str, Any]:
+    ended = _run(*paths, "--format", "json")
+    assert ended.exit_code == 0, ended.exception
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert found["schema"] == "oomdoctor.diff/1"
+    return found
+
+
+def test_what_grew_is_named_by_owner_category_and_stack(tmp_path: Path) -> None:
+    found = _json(_snapshot(tmp_path / "a", _device(3)), _snapshot(tmp_path / "b", _device(8)))
+    (place,) = found["places"]
+    (owner,) = place["owners"]
+    assert owner["name"] == f"{MAIN}:40 in forward"
+    assert (owner["before_bytes"], owner["after_bytes"]) == (30 * MIB, 80 * MIB)
+    assert (owner["before_blocks"], owner["after_blocks"]) == (3, 8)
+    assert [(row["name"], row["after_bytes"] - row["before_bytes"]) for row in place["categories"]] == [
+        ("activations", 50 * MIB)
+    ]
+    assert [row["after_bytes"] - row["before_bytes"] for row in place["stacks"]] == [50 * MIB]
+    assert place["after"]["sizes"]["allocated"] - place["before"]["sizes"]["allocated"] == 50 * MIB
+
+
+def test_changes_of_owners_add_up_to_the_change_of_what_is_allocated(tmp_path: Path) -> None:
+    found = _json(_snapshot(tmp_path / "a", _device(3, line=7)), _snapshot(tmp_path / "b", _device(8, file="/x/y.py")))
+    (place,) = found["places"]
+    for kind in ("owners", "categories", "stacks"):
+        assert sum(row["after_bytes"] - row["before_bytes"] for row in place[kind]) == 50 * MIB
+
+
+@pytest.mark.parametrize(("line", "file"), [(43, MAIN), (40, "/other/home/me/train.py"), (55, "/srv/me/train.py")])
+def test_a_line_that_moved_is_the_same_owner(tmp_path: Path, line: int, file: str) -> None:
+    found = _json(_snapshot(tmp_path / "a", _device(3)), _snapshot(tmp_path / "b", _device(8, line, file)))
+    (owner,) = [row for row in found["places"][0]["owners"] if "forward" in row["name"]]
+    assert (owner["before_bytes"], owner["after_bytes"]) == (30 * MIB, 80 * MIB)
+    assert owner["name"] == f"{file}:{line} in forward"
+
+
+def test_without_stacks_owners_are_not_compared_and_that_is_said(tmp_path: Path) -> None:
+    before = _snapshot(tmp_path / "a", _device(3, stacks=False))
+    found = _json(before, _snapshot(tmp_path / "b", _device(8)))
+    (place,) = found["places"]
+    assert (place["owners"], place["how_known"]) == ([], None)
+    assert "owners: the first has neither stacks nor a whole census" in place["not_compared"]
+    text = _run(before, tmp_path / "b", "--format", "terminal").stdout
+    assert "50.00 MiB more (allocated 130.00 MiB → 180.00 MiB)." in " ".join(text.split())
+
+
+def test_the_settings_that_came_with_it_are_named(tmp_path: Path) -> None:
+    before = _bundle(tmp_path / "a", {0: _device(3)}, ["python", "t.py", "--batch-size", "8"], {"OMP": "1"})
+    after = _bundle(tmp_path / "b", {0: _device(8)}, ["python", "t.py", "--batch-size=16", "--amp"], {})
+    settings = {(s["group"], s["name"]): (s["before"], s["after"]) for s in _json(before, after)["settings"]}
+    assert settings[("command", "--batch-size")] == ("8", "16")
+    assert settings[("command", "--amp")] == (None, "given")
+    assert settings[("environment", "OMP")] == ("1", None)
+
+
+def test_settings_that_one_side_did_not_record_are_no_change(tmp_path: Path) -> None:
+    before = _bundle(tmp_path / "a", {0: _device(3)}, ["python", "t.py"], {"OMP": "1"})
+    found = _json(before, _snapshot(tmp_path / "b", _device(8)))
+    assert found["settings"] == []
+    assert {"command", "environment"} <= set(found["settings_not_compared"])
+
+
+def test_allocator_settings_of_bare_snapshots_are_compared(tmp_path: Path) -> None:
+    before = _snapshot(tmp_path / "a", _device(3), expandable_segments=False)
+    found = _json(before, _snapshot(tmp_path / "b", _device(3), expandable_segments=True))
+    assert [(s["name"], s["before"], s["after"]) for s in found["settings"]] == [
+        ("expandable_segments", "False", "True")
+    ]
+    assert found["places"][0]["owners"] == []
+
+
+def test_ranks_of_one_bundle_are_set_on_one_scale(tmp_path: Path) -> None:
+    ranks = {}
+    for rank, blocks in enumerate((3, 3, 8)):
+        ranks[rank] = _device(blocks)
+        ranks[rank].index = rank
+    bundle = _bundle(tmp_path / "a", ranks, ["torchrun", "t.py"], {})
+    found = _json(bundle)
+    assert [place["name"] for place in found["places"]] == [f"rank {rank} on cuda:{rank}" for rank in range(3)]
+    assert found["owners"] == [{"name": f"{MAIN}:40 in forward", "bytes": [30 * MIB, 30 * MIB, 80 * MIB]}]
+    text = " ".join(_run(bundle, "--format", "terminal").stdout.split())
+    assert "rank 2 on cuda:2 holds most, 180.00 MiB allocated; rank 0 on cuda:0 least, 130.00 MiB: 50.00 MiB" in text
+
+
+def test_ranks_that_share_a_card_keep_their_names(tmp_path: Path) -> None:
+    found = _json(_bundle(tmp_path / "a", {0: _device(3), 1: _device(5)}, ["torchrun"], {}))
+    assert [place["name"] for place in found["places"]] == ["rank 0 on cuda:0", "rank 1 on cuda:0"]
+
+
+def test_more_than_two_snapshots_are_a_spread(tmp_path: Path) -> None:
+    paths = [_snapshot(tmp_path / name, _device(blocks)) for name, blocks in (("a", 1), ("b", 2), ("c", 4))]
+    assert _json(*paths)["categories"] == [{"name": "activations", "bytes": [10 * MIB, 20 * MIB, 40 * MIB]}]
+    assert "c cuda:0 holds most" in _run(*paths, "--format", "markdown").stdout
+
+
+def test_a_device_of_one_side_only_is_said(tmp_path: Path) -> None:
+    second = _device(2)
+    second.index = 1
+    before = write(tmp_path / "a", snapshot(_device(3)))
+    after = write(tmp_path / "b", snapshot(_device(3), second))
+    assert _json(before, after)["only_after"] == ["cuda:1"]
+    assert "only the second shows cuda:1" in _run(before, after).stdout
+
+
+def test_one_place_alone_leaves_nothing_to_compare(tmp_path: Path) -> None:
+    ended = _run(_snapshot(tmp_path / "a", _device(3)))
+    assert isinstance(ended.exception, UsageError)
+    assert "nothing to compare" in str(ended.exception)
+
+
+def test_what_tells_nothing_of_memory_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("all is well\n")
+    ended = _run(tmp_path / "a.log", _snapshot(tmp_path / "b", _device(3)))
+    assert isinstance(ended.exception, InputRefused)
+    assert "a.log" in str(ended.exception)
+
+
+def test_an_input_is_never_overwritten(tmp_path: Path) -> None:
+    before, after = _snapshot(tmp_path / "a", _device(3)), _snapshot(tmp_path / "b", _device(8))
+    content = after.read_bytes()
+    assert isinstance(_run(before, after, "--output", after).exception, UsageError)
+    assert after.read_bytes() == content
+
+
+def test_lines_of_the_terminal_form_fit_80_columns(tmp_path: Path) -> None:
+    deep = "/a/very/long/path/" + "folder/" * 12 + "with_a_long_name_of_its_own/train_everything_at_once.py"
+    text = _run(
+        _snapshot(tmp_path / "a", _device(3)), _snapshot(tmp_path / "b", _device(8, file=deep)), "--format", "terminal"
+    ).stdout
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@given(
+    st.dictionaries(st.text("ab:1", max_size=3), st.integers(0, 9).map(lambda n: Held(n, 1))),
+    st.dictionaries(st.text("ab:1", max_size=3), st.integers(0, 9).map(lambda n: Held(n, 1))),
+)
+def test_no_byte_is_lost_or_doubled_by_pairing(before: dict[str, Held], after: dict[str, Held]) -> None:
+    paired = align(before, after, (lambda key: key.replace("1", ""), len))
+    assert sum(b.bytes for _, b, _ in paired) == sum(held.bytes for held in before.values())
+    assert sum(a.bytes for _, _, a in paired) == sum(held.bytes for held in after.values())
+    assert sum(b.count for _, b, _ in paired) == len(before)
