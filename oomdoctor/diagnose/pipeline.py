@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from ..facts import derive_facts
 from ..facts.budget import budgets
+from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
@@ -71,6 +72,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         holdings=holdings(evidence, facts),
         misuses=find_misuses(told, facts),
         comparisons=reconcile(told, facts),
+        failed_requests=failed_requests(evidence),
         notes=(
             *notes_on_looks(told, facts),
             *(f"A rule was left out: {each}" for each in playbook.problems),

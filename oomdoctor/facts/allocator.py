@@ -47,7 +47,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             continue
         if oom is not None:
             _put_oom(ownership, oom, member, facts)
-        _put_state(ownership, oom, member, facts, _request(evidence, ownership, oom))
+        _put_state(ownership, oom, member, facts, failed_request(evidence, ownership, oom))
         if oom is not None and not ownership.has_all_stacks:
             # The steps that stacks tell are the last ones only; what came before them shows in the curve.
             put_spike_of_curve(ownership, oom, member, facts)
@@ -118,7 +118,7 @@ def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet
     facts.put("oom.backend", backend if backend in _BACKENDS else None, source)
 
 
-def _request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> tuple[int, int] | None:
+def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> tuple[int, int] | None:
     """Size and stream of the failed request, where the snapshot's final state is that of the failure.
 
     A snapshot without an oom event of its own (no history) takes the request from a message that agrees with

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from .facts import FactSet, FactValue
+from .failed_request import FailedRequest
 
 
 class Confidence(str, Enum):
@@ -282,6 +283,7 @@ class Diagnosis:
     holdings: tuple[Holding, ...] = ()
     misuses: tuple[Misuse, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    failed_requests: tuple[FailedRequest, ...] = ()
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from ..model.diagnosis import Diagnosis
 from . import svg
+from .map_svg import segment_map
 from .view import MISUSED, RECKONED, view_report
 
 _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
@@ -27,6 +28,7 @@ def render(diagnosis: Diagnosis) -> str:
         .render(
             r=view_report(diagnosis),
             svg=svg,
+            segment_map=segment_map,
             misused=MISUSED,
             reckoned=RECKONED,
             # Ours, not the input's: the one text besides the pictures that is not escaped.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import asdict
 from typing import Any
 
 from .. import __version__
 from ..model.diagnosis import Budget, Comparison, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
+from ..model.failed_request import FailedRequest
 
 SCHEMA = "oomdoctor.report/1"
 
@@ -43,6 +45,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "misuses": [_misuse(each) for each in diagnosis.misuses],
         "comparisons": [_comparison(each) for each in diagnosis.comparisons],
+        "failed_requests": [_failed_request(each) for each in diagnosis.failed_requests],
         "facts": {
             key: {
                 "value": fact.value,
@@ -112,6 +115,28 @@ def _misuse(misuse: Misuse) -> dict[str, Any]:
         "instead": misuse.instead,
         "lines": list(misuse.lines),
         "where": misuse.where,
+    }
+
+
+def _failed_request(failed: FailedRequest) -> dict[str, Any]:
+    room = failed.room
+    return {
+        "where": failed.where,
+        "requested_bytes": failed.requested_bytes,
+        "needed_bytes": failed.needed_bytes,
+        "pool": failed.pool,
+        "device_free_bytes": failed.device_free_bytes,
+        "largest_hole_bytes": failed.largest_hole_bytes,
+        "unused": [asdict(each) for each in failed.unused],
+        "room": None
+        if room is None
+        else {
+            "hole_bytes": room.hole_bytes,
+            "in_the_way_bytes": room.in_the_way_bytes,
+            "in_the_way_count": room.in_the_way_count,
+            "owners": [asdict(each) for each in room.owners],
+        },
+        "source": failed.source,
     }
 
 

@@ -38,28 +38,28 @@ def budget_bar(bar: BudgetView, name: str) -> Markup:
         parts.append(
             Markup(
                 '<rect class="outline" fill="none" stroke="currentColor" x="0" y="0.5" width="{}" height="{}"/>'
-            ).format(_at(bar.capacity), _BAR)
+            ).format(at(bar.capacity), _BAR)
         )
     parts.append(
         Markup('<line class="end" stroke="currentColor" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(
-            _at(bar.capacity), _LANE if bar.request else _BAR + 1
+            at(bar.capacity), _LANE if bar.request else _BAR + 1
         )
     )
     if bar.request is not None:
         parts.append(_request(bar))
-    return _picture("bar", name, _LANE + 2 if bar.request else _BAR + 2, bar.where, bar.in_words, parts)
+    return picture("bar", name, _LANE + 2 if bar.request else _BAR + 2, bar.where, bar.in_words, parts)
 
 
 def small_bar(bar: BudgetView, name: str) -> Markup:
     """A budget without its labels, for comparison with the bar above it."""
     parts = [
         Markup('<svg x="{}" width="{}" height="14">{}</svg>').format(
-            _at(each.start), _at(each.width), _fill(each.category, edge=True)
+            at(each.start), at(each.width), _fill(each.category, edge=True)
         )
         for each in bar.segments
         if each.width > 0
     ]
-    return _picture("bar", name, 14, bar.where, bar.in_words, parts)
+    return picture("bar", name, 14, bar.where, bar.in_words, parts)
 
 
 def chip(category: Category) -> Markup:
@@ -74,7 +74,7 @@ def share_bar(fraction: float, category: Category) -> Markup:
     return Markup(
         '<svg class="share" width="100%" height="10" aria-hidden="true" focusable="false">'
         '<svg width="{}" height="10">{}</svg></svg>'
-    ).format(_at(min(max(fraction, 0.0), 1.0)), _fill(category))
+    ).format(at(min(max(fraction, 0.0), 1.0)), _fill(category))
 
 
 def timeline(chart: Chart, name: str) -> Markup:
@@ -117,7 +117,7 @@ def timeline(chart: Chart, name: str) -> Markup:
             '<text class="tick" x="100%" y="{0}" text-anchor="end">{1} later</text>'
         ).format(bottom + 16, chart.duration)
     )
-    return _picture("timeline", name, bottom + 22, f"{chart.where} over time", chart.in_words, parts)
+    return picture("timeline", name, bottom + 22, f"{chart.where} over time", chart.in_words, parts)
 
 
 def curve_sample(place: int) -> Markup:
@@ -128,7 +128,8 @@ def curve_sample(place: int) -> Markup:
     ).format(place % 4)
 
 
-def _picture(kind: str, name: str, height: int, title: str, description: str, parts: list[Markup]) -> Markup:
+def picture(kind: str, name: str, height: int, title: str, description: str, parts: list[Markup]) -> Markup:
+    """An SVG as wide as its column, with a title and a description for those who cannot see it."""
     return Markup(
         '<svg class="{kind}" width="100%" height="{height}" role="img" aria-labelledby="{name}-t {name}-d">'
         '<title id="{name}-t">{title}</title><desc id="{name}-d">{description}</desc>{parts}</svg>'
@@ -151,7 +152,7 @@ def _segment(segment: Segment) -> Markup:
         )
     # A picture inside the picture clips a label that a narrow window leaves no room for.
     return Markup('<svg x="{}" y="1" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
-        _at(segment.start), _at(segment.width), _BAR,
+        at(segment.start), at(segment.width), _BAR,
         f"{segment.name}: {segment.size} {segment.share}", _fill(segment.category, edge=True), label,
     )  # fmt: skip
 
@@ -161,7 +162,7 @@ def _request(bar: BudgetView) -> Markup:
     assert request is not None
     box = Markup(
         '<rect class="request" fill="none" stroke="currentColor" x="{}" y="52" width="{}" height="15" rx="2"/>'
-    ).format(_at(request.start), _at(request.width))
+    ).format(at(request.start), at(request.width))
     cut = " (cut: larger than this picture)" if request.cut else ""
     text = f"asked for {request.size}{cut}"
     end, room = request.start + request.width, 0.0105 * len(text)
@@ -173,7 +174,7 @@ def _request(bar: BudgetView) -> Markup:
     else:
         place, anchor, shift = request.start, "start", 8
     return box + Markup('<text class="request-name" x="{}" y="64" dx="{}" text-anchor="{}">{}</text>').format(
-        _at(place), shift, anchor, text
+        at(place), shift, anchor, text
     )
 
 
@@ -188,7 +189,8 @@ def _fill(category: Category, *, edge: bool = False) -> Markup:
     return solid + (Markup('<rect class="edge" fill="none" width="100%" height="100%"/>') if edge else Markup(""))
 
 
-def _at(fraction: float) -> str:
+def at(fraction: float) -> str:
+    """A position or width in percent of the picture's."""
     return f"{100 * fraction:.3f}".rstrip("0").rstrip(".") + "%"
 
 

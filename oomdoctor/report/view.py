@@ -26,6 +26,7 @@ from ..model.diagnosis import (
 )
 from ..model.units import format_bytes
 from .bars import BudgetView, view_budget
+from .failed_request import FailedRequestView, view_failed_request
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
 from .text import format_value, one_line, plain, shorten
@@ -206,6 +207,7 @@ class ReportView:
     missing: tuple[MissingView, ...]
     findings: tuple[FindingView, ...]
     charts: tuple[Chart, ...]
+    failed_requests: tuple[FailedRequestView, ...]
     holdings: tuple[HoldingView, ...]
     incidents: tuple[IncidentView, ...]
     environment: tuple[Figure, ...]
@@ -246,6 +248,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         charts=view_charts(diagnosis.series),
+        failed_requests=tuple(map(view_failed_request, diagnosis.failed_requests)),
         holdings=holdings,
         incidents=tuple(
             IncidentView(

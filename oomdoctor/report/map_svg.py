@@ -1,0 +1,51 @@
+"""The map of segments as static SVG: rows of one scale, the request drawn to the same one above them."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from .failed_request import MapRowView, MapView
+from .svg import at, picture
+
+_ROW, _GAP, _NAME = 13, 4, 19
+_REQUEST = 24
+
+
+def segment_map(view: MapView, name: str, title: str) -> Markup:
+    """The map. `name` makes ids unique in the document."""
+    parts = [_request(view)]
+    top = _REQUEST
+    for row in view.rows:
+        if row.pool:
+            top += _NAME
+            served = " (serves the request)" if row.serves_request else ""
+            parts.append(Markup('<text class="tick" x="0" y="{}">{}{}</text>').format(top - 5, row.pool, served))
+        parts.append(_row(row, top))
+        top += _ROW + _GAP
+    words = "; ".join([view.request, *(row.in_words for row in view.rows)])
+    return picture("map", name, top, title, words, parts)
+
+
+def _request(view: MapView) -> Markup:
+    room = view.request_width < 0.75
+    return Markup(
+        '<rect class="request" fill="none" stroke="currentColor" x="0.75" y="2" width="{}" height="16" rx="2"/>'
+        '<text class="request-name" x="{}" y="14" dx="8">{}</text>'
+    ).format(at(view.request_width), at(view.request_width if room else 0), view.request)
+
+
+def _row(row: MapRowView, top: int) -> Markup:
+    paths = Markup("").join(
+        Markup('<path fill="{}" d="{}"/>').format(each.category.colour, each.path)
+        + (Markup('<path fill="url(#pattern-idle)" d="{}"/>').format(each.path) if each.category.key == "idle" else "")
+        for each in row.paths
+    )
+    marks = Markup("").join(
+        Markup('<rect class="way" x="{}" y="-1" width="2.5" height="{}"/>').format(at(mark), _ROW + 2)
+        for mark in row.marks
+    )
+    return Markup(
+        '<svg x="0" y="{top}" width="100%" height="{height}" overflow="visible"><title>{words}</title>'
+        '<svg width="100%" height="{height}" viewBox="0 0 1000 10" preserveAspectRatio="none">{paths}</svg>'
+        '<rect class="outline" fill="none" stroke="currentColor" width="{width}" height="{height}"/>{marks}</svg>'
+    ).format(top=top, height=_ROW, words=row.in_words, paths=paths, width=at(row.width), marks=marks)
