@@ -57,7 +57,8 @@ def test_the_report_names_the_list_and_the_line_that_held_it(crashed: Any) -> No
 
 def test_what_the_probe_wrote_is_read_whole(crashed: Any) -> None:
     folder, _ = crashed
-    (error,) = read_run(folder).run.exceptions
+    # CPython may print a SystemError of its own before it (a bytearray that could not be repeated): nothing ends by it.
+    error = read_run(folder).run.exceptions[-1]
     assert [frame.function for frame in error.frames] == ["<module>", "train", "host_batch"]
     assert error.large_objects[0].adds
     assert error.large_objects[0].deep_bytes > 400 << 20
