@@ -6,6 +6,7 @@ All but the frame itself is a guess from names, and is called so: torch records 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -28,6 +29,20 @@ class Category(str, Enum):
     UNKNOWN = "unknown"
     """No stack was recorded."""
 
+
+CATEGORY_WORDS: Mapping[Category, str] = {
+    Category.WEIGHTS: "weights",
+    Category.GRADIENT: "gradients",
+    Category.OPTIMIZER_STATE: "optimizer state",
+    Category.ACTIVATION: "activations",
+    Category.ATTENTION_SCORES: "attention scores",
+    Category.LOGITS: "logits",
+    Category.KV_APPEND: "keys and values",
+    Category.COMMUNICATION: "communication buffers",
+    Category.COPY: "copies to the device",
+    Category.OTHER: "live, kind not known",
+    Category.UNKNOWN: "live, no stack recorded",
+}
 
 FORWARD = frozenset({Category.ACTIVATION, Category.ATTENTION_SCORES, Category.LOGITS})
 """Categories of results of a forward pass, which autograd may keep for backward."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..allocator.owners import Ownership
 from ..allocator.replay import replay
-from ..allocator.stacks import Category, python_frames
+from ..allocator.stacks import CATEGORY_WORDS, python_frames
 from ..errors import InputRefused
 from ..facts import derive_facts
 from ..facts.allocator import latest_oom, moment
@@ -34,19 +34,6 @@ Stack = tuple[Frame, ...]
 SETTING_GROUPS = ("command", "environment", "version", "allocator", "machine")
 """In the order in which people look for what they changed."""
 
-_CATEGORY_WORDS: Mapping[Category, str] = {
-    Category.WEIGHTS: "weights",
-    Category.GRADIENT: "gradients",
-    Category.OPTIMIZER_STATE: "optimizer state",
-    Category.ACTIVATION: "activations",
-    Category.ATTENTION_SCORES: "attention scores",
-    Category.LOGITS: "logits",
-    Category.KV_APPEND: "keys and values",
-    Category.COMMUNICATION: "communication buffers",
-    Category.COPY: "copies to the device",
-    Category.OTHER: "of no known kind",
-    Category.UNKNOWN: "without a stack",
-}
 _OF_PROCESS = re.compile(r"(?:^|/)snapshots/([0-9]+)-[0-9]+\.")
 
 
@@ -203,7 +190,7 @@ def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid:
     for kind, reading in enumerate(ownership.readings):
         held = Held(int(size[kind]), int(count[kind]))
         if held.count:
-            word = _CATEGORY_WORDS[reading.category]
+            word = CATEGORY_WORDS[reading.category]
             categories[word] = categories.get(word, NOTHING) + held
             if kind < len(snapshot.stacks):
                 stack = _own_frames(snapshot.stacks[kind])

@@ -7,7 +7,7 @@ from ..allocator.fragmentation import SMALL_REQUEST_BYTES, fragmentation, reques
 from ..allocator.owners import Ownership
 from ..allocator.replay import replay
 from ..allocator.room import LARGE_ENOUGH, clearing, unusable
-from ..allocator.stacks import FORWARD, Category
+from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..model.evidence import Evidence
 from ..model.failed_request import FailedRequest, InTheWay, Room, Unused
 from ..model.snapshot import Snapshot
@@ -16,14 +16,6 @@ from .deriver import device_member
 from .focus import focus
 
 _MOST_OWNERS = 5
-_WORDS = {
-    Category.WEIGHTS: "weights",
-    Category.GRADIENT: "gradients",
-    Category.OPTIMIZER_STATE: "optimizer state",
-    Category.KV_APPEND: "keys and values",
-    **dict.fromkeys(FORWARD, "activations"),
-}
-_OTHER = "live, kind not known"
 
 
 def failed_requests(evidence: Evidence) -> tuple[FailedRequest, ...]:
@@ -82,5 +74,5 @@ def _blocks(snapshot: Snapshot, ownership: Ownership) -> tuple[list[str], list[s
     stacks = snapshot.blocks.stack.tolist()
     return (
         [readings[stack].owner if stack >= 0 else unknown for stack in stacks],
-        [_WORDS.get(readings[stack].category, _OTHER) if stack >= 0 else _OTHER for stack in stacks],
+        [CATEGORY_WORDS[readings[stack].category if stack >= 0 else Category.UNKNOWN] for stack in stacks],
     )

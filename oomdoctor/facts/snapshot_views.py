@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..allocator.course import extremes
 from ..allocator.owners import Ownership
 from ..allocator.replay import replay
 from ..model.diagnosis import Holding, Series
-from ..model.snapshot import IntColumn, Snapshot
+from ..model.snapshot import Snapshot
 from .allocator import latest_oom, moment
 from .deriver import device_member
 
@@ -26,7 +27,7 @@ def snapshot_series(snapshot: Snapshot) -> tuple[Series, ...]:
         timed = np.flatnonzero(allocator.events.time_us >= 0)
         if not allocator.has_history or not len(timed):
             continue
-        chosen = timed[_extremes(allocator.live_bytes[timed])]
+        chosen = timed[extremes(allocator.live_bytes[timed], _MOST_POINTS)]
         found.append(
             Series(
                 where=device_member(device, snapshot.backend),
@@ -55,16 +56,3 @@ def snapshot_holdings(snapshot: Snapshot) -> tuple[Holding, ...]:
             size, count = sum(owner.bytes for owner in rest), sum(owner.count for owner in rest)
             found.append(Holding(where, f"{len(rest)} other owners", size, count, "sum of the smaller rows"))
     return tuple(found)
-
-
-def _extremes(values: IntColumn) -> IntColumn:
-    """Positions of the lowest and highest value of each stretch, in order; all positions where there are few."""
-    count = len(values)
-    if count <= _MOST_POINTS:
-        return np.arange(count)
-    edges = np.linspace(0, count, _MOST_POINTS // 2 + 1).astype(np.int64)
-    pairs = [
-        (begin + int(values[begin:end].argmin()), begin + int(values[begin:end].argmax()))
-        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
-    return np.unique(np.asarray(pairs, dtype=np.int64))

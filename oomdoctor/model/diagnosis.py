@@ -8,6 +8,7 @@ from enum import Enum
 
 from .facts import FactSet, FactValue
 from .failed_request import FailedRequest
+from .window import Window
 
 
 class Confidence(str, Enum):
@@ -284,6 +285,7 @@ class Diagnosis:
     misuses: tuple[Misuse, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     failed_requests: tuple[FailedRequest, ...] = ()
+    windows: tuple[Window, ...] = ()
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

@@ -108,6 +108,17 @@ class SnapshotOom:
 
 
 @dataclass(frozen=True)
+class Annotation:
+    """A stretch that the program named itself (`Optimizer.step#AdamW.step`). Unix times in microseconds."""
+
+    name: str
+    device: int
+    begin_us: int
+    end_us: int | None
+    """None: it had not ended when the snapshot was taken."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One memory snapshot of one process."""
 
@@ -125,6 +136,7 @@ class Snapshot:
     settings: Mapping[str, Any]
     """allocator_settings as found (plain values only)."""
     unknown_keys: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
     @property
     def devices(self) -> tuple[int, ...]:

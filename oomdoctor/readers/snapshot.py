@@ -13,6 +13,7 @@ from ..errors import InputRefused
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
 from ..model.units import MIB
 from .pickles import load_plain
+from .snapshot_annotations import read_annotations
 from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, is_size, sizes
 
 _STATES = {name: code for code, name in enumerate(BLOCK_STATES)} | {"active_awaiting_free": 2}
@@ -98,6 +99,7 @@ def _snapshot(content: object, shown: str) -> Snapshot:
         ooms=tuple(ooms),
         settings=dict(settings) if isinstance(settings, dict) else {},
         unknown_keys=_unknown_keys(top, segment_rows, traces, unknown_actions),
+        annotations=read_annotations(top.get("external_annotations")),
     )
 
 

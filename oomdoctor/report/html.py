@@ -15,6 +15,7 @@ from ..model.diagnosis import Diagnosis
 from . import svg
 from .map_svg import segment_map
 from .view import MISUSED, RECKONED, view_report
+from .window_svg import stacked_areas
 
 _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
@@ -29,6 +30,7 @@ def render(diagnosis: Diagnosis) -> str:
             r=view_report(diagnosis),
             svg=svg,
             segment_map=segment_map,
+            stacked_areas=stacked_areas,
             misused=MISUSED,
             reckoned=RECKONED,
             # Ours, not the input's: the one text besides the pictures that is not escaped.

@@ -11,6 +11,7 @@ from typing import Any
 from .. import __version__
 from ..model.diagnosis import Budget, Comparison, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
 from ..model.failed_request import FailedRequest
+from ..model.window import Window
 
 SCHEMA = "oomdoctor.report/1"
 
@@ -46,6 +47,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "misuses": [_misuse(each) for each in diagnosis.misuses],
         "comparisons": [_comparison(each) for each in diagnosis.comparisons],
         "failed_requests": [_failed_request(each) for each in diagnosis.failed_requests],
+        "windows": [_window(each) for each in diagnosis.windows],
         "facts": {
             key: {
                 "value": fact.value,
@@ -137,6 +139,23 @@ def _failed_request(failed: FailedRequest) -> dict[str, Any]:
             "owners": [asdict(each) for each in room.owners],
         },
         "source": failed.source,
+    }
+
+
+def _window(window: Window) -> dict[str, Any]:
+    """Without its curves: those are for the picture."""
+    return {
+        "where": window.where,
+        "events": window.events,
+        "begin": window.times_seconds[0] if window.has_times else None,
+        "end": window.times_seconds[-1] if window.has_times else None,
+        "before_bytes": window.before_bytes,
+        "peak_bytes": window.peak_bytes,
+        "peak_at": window.peak_seconds if window.has_times and not window.peak_is_before else None,
+        "at_peak": [asdict(each) for each in window.at_peak],
+        "owners": [asdict(each) for each in window.owners],
+        "disagreements": window.disagreements,
+        "source": window.source,
     }
 
 

@@ -36,7 +36,8 @@ CATEGORIES = (
     Category("optimizer", "optimizer state", "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
     Category(
         "activations", "activations", "#d9b040",
-        ("activation", "workspace", "temporar", "compute buffer", "logits", "batches", "saved for backward"),
+        ("activation", "workspace", "temporar", "compute buffer", "logits", "batches", "attention scores",
+         "saved for backward"),
     ),
     Category("kv", "keys and values", "#639774", ("kv", "keys and values", "key/value", "past_key")),
     Category("weights", "weights", "#567fec", ("weight", "parameter", "buffers of the model", "model")),

@@ -31,6 +31,7 @@ from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
 from .text import format_value, one_line, plain, shorten
 from .timeline import Chart, view_charts
+from .window import WindowView, view_window
 
 TAGS = {
     Verdict.OUT_OF_MEMORY: "Out of memory",
@@ -207,6 +208,7 @@ class ReportView:
     missing: tuple[MissingView, ...]
     findings: tuple[FindingView, ...]
     charts: tuple[Chart, ...]
+    windows: tuple[WindowView, ...]
     failed_requests: tuple[FailedRequestView, ...]
     holdings: tuple[HoldingView, ...]
     incidents: tuple[IncidentView, ...]
@@ -248,6 +250,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         charts=view_charts(diagnosis.series),
+        windows=tuple(map(view_window, diagnosis.windows)),
         failed_requests=tuple(map(view_failed_request, diagnosis.failed_requests)),
         holdings=holdings,
         incidents=tuple(

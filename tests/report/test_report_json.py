@@ -19,7 +19,7 @@ from oomdoctor.report.json import as_json_object
 SCHEMA = json.loads((files("oomdoctor.report") / "report.schema.json").read_text(encoding="utf-8"))
 KEYS = (
     "schema", "oomdoctor", "fingerprint", "verdict", "summary", "diagnoses", "budget", "owners", "incidents", "missing",
-    "misuses", "comparisons", "failed_requests", "facts", "inputs",
+    "misuses", "comparisons", "failed_requests", "windows", "facts", "inputs",
 )  # fmt: skip
 
 

@@ -1,0 +1,179 @@
+"""Live bytes by category and owner over the recorded events, how long allocations lived, and what the program did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.snapshot import ACTIONS, IntColumn
+from .owners import Ownership
+from .replay import BEFORE_RING
+from .stacks import FORWARD, Category
+
+_ALLOC = ACTIONS.index("alloc")
+_PHASES: Mapping[Category, str] = {
+    Category.WEIGHTS: "load",
+    Category.GRADIENT: "backward",
+    Category.OPTIMIZER_STATE: "optimizer",
+    Category.KV_APPEND: "generate",
+    **dict.fromkeys(FORWARD, "forward"),
+}
+_CELLS = 200
+"""Of the window: nothing shorter has a phase of its own."""
+_PREFILL = 8
+"""A pass over a prompt has activations this many times those of one token."""
+
+
+@dataclass(frozen=True)
+class Turnover:
+    """The allocations of one owner within the window."""
+
+    owner: str
+    category: Category
+    allocations: int
+    sizes: int
+    allocated_bytes: int
+    most_live_bytes: int
+    live_at_end_bytes: int
+    median_lifetime_us: int | None
+    """Of those that were freed within it."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Events `begin` to, not including, `end` in which the program mostly did one thing."""
+
+    name: str
+    begin: int
+    end: int
+
+
+def live_by_category(ownership: Ownership, events: IntColumn) -> Mapping[Category, IntColumn]:
+    """Bytes live after each of `events` (ascending), for each category that ever held any of them."""
+    categories = list(Category)
+    number = {category: place for place, category in enumerate(categories)}
+    of_kind = np.asarray([number[reading.category] for reading in ownership.readings], dtype=np.int64)
+    table = _live_after(ownership, of_kind[ownership.kind], len(categories), events)
+    return {category: table[number[category]] for category in categories if table[number[category]].any()}
+
+
+def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
+    """The owners with most bytes allocated in the window, or most live at its peak or its end; the first by volume."""
+    replay, lifetimes = ownership.replay, ownership.replay.lifetimes
+    names = list(dict.fromkeys(reading.owner for reading in ownership.readings))
+    number = {name: place for place, name in enumerate(names)}
+    owner_of_kind = np.asarray([number[reading.owner] for reading in ownership.readings], dtype=np.int64)
+    owner = owner_of_kind[ownership.kind]
+    size, count = lifetimes.size_bytes, len(replay.events)
+    begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < count
+
+    def summed(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntColumn:
+        total = np.zeros(len(names), dtype=np.int64)
+        np.add.at(total, owner[chosen], size[chosen])
+        return total
+
+    allocated, at_end = summed(begun), summed(~ended)
+    at_peak = summed(lifetimes.live_after(replay.peak_event))
+    rank = np.argsort(-np.maximum(np.maximum(allocated, at_end), at_peak), kind="stable")[:most]
+    found = []
+    for place in rank.tolist():
+        mine = owner == place
+        if not mine.any():
+            continue
+        fresh, gone = mine & begun, mine & begun & ended
+        kinds = np.flatnonzero(owner_of_kind == place)
+        held = np.zeros(len(kinds), dtype=np.int64)
+        np.add.at(held, np.searchsorted(kinds, ownership.kind[mine]), size[mine])
+        found.append(
+            Turnover(
+                owner=names[place],
+                category=ownership.readings[int(kinds[held.argmax()])].category,
+                allocations=int(fresh.sum()),
+                sizes=len(np.unique(size[fresh])),
+                allocated_bytes=int(allocated[place]),
+                most_live_bytes=_most_live(lifetimes.start[mine], lifetimes.end[mine], size[mine], count),
+                live_at_end_bytes=int(at_end[place]),
+                median_lifetime_us=_median_lifetime(ownership, lifetimes.start[gone], lifetimes.end[gone]),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.allocated_bytes, -each.most_live_bytes, each.owner)))
+
+
+def phases(ownership: Ownership) -> tuple[Phase, ...]:
+    """What the program mostly did, by the stacks of its allocations; what lies between two alike is like them.
+
+    Where keys and values are appended it generates: a prompt's pass shows in activations far above those of a token.
+    """
+    events = ownership.replay.events
+    rows = np.flatnonzero((events.action == _ALLOC) & (events.stack >= 0))
+    if not len(rows):
+        return ()
+    names = sorted(set(_PHASES.values()))
+    of_kind = np.asarray(
+        [names.index(_PHASES[r.category]) if r.category in _PHASES else -1 for r in ownership.readings], dtype=np.int64
+    )
+    phase = of_kind[events.stack[rows]]
+    rows, phase = rows[phase >= 0], phase[phase >= 0]
+    if not len(rows):
+        return ()
+    edges = np.unique(np.linspace(0, len(events), min(_CELLS, len(events)) + 1).astype(np.int64))
+    cell = np.searchsorted(edges, rows, side="right") - 1
+    tally = np.zeros((len(edges) - 1, len(names)), dtype=np.int64)
+    np.add.at(tally, (cell, phase), 1)
+    generates = tally[:, names.index("generate")] > 0
+    largest = np.zeros(len(edges) - 1, dtype=np.int64)
+    np.maximum.at(largest, cell, np.where(phase == names.index("forward"), events.size_bytes[rows], 0))
+    usual = float(np.median(largest[generates])) if generates.any() else 0.0
+    found: list[Phase] = []
+    for place in np.flatnonzero(tally.any(axis=1)).tolist():
+        name = names[int(tally[place].argmax())]
+        if generates[place]:
+            name = "generate" if not usual else "prefill" if largest[place] >= _PREFILL * usual else "decode"
+        begin, end = int(edges[place]), int(edges[place + 1])
+        if found and found[-1].name == name:
+            found[-1] = Phase(name, found[-1].begin, end)
+        else:
+            found.append(Phase(name, begin, end))
+    return tuple(found)
+
+
+def extremes(values: IntColumn, most: int) -> IntColumn:
+    """Positions of the lowest and highest value of each stretch, in order; all positions where there are few."""
+    count = len(values)
+    if count <= most:
+        return np.arange(count)
+    edges = np.linspace(0, count, most // 2 + 1).astype(np.int64)
+    pairs: Sequence[tuple[int, int]] = [
+        (begin + int(values[begin:end].argmin()), begin + int(values[begin:end].argmax()))
+        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
+    ]
+    return np.unique(np.asarray(pairs, dtype=np.int64))
+
+
+def _live_after(ownership: Ownership, group: IntColumn, groups: int, events: IntColumn) -> IntColumn:
+    """Bytes live after each of `events` by the group of their lifetime: shape (groups, len(events))."""
+    lifetimes = ownership.replay.lifetimes
+    # Live after events[k] means start <= events[k] < end.
+    begin = np.searchsorted(events, lifetimes.start, side="left")
+    end = np.searchsorted(events, lifetimes.end, side="left")
+    change = np.zeros((groups, len(events) + 1), dtype=np.int64)
+    np.add.at(change, (group, begin), lifetimes.size_bytes)
+    np.subtract.at(change, (group, end), lifetimes.size_bytes)
+    live: IntColumn = change.cumsum(axis=1)[:, :-1]
+    return live
+
+
+def _most_live(start: IntColumn, end: IntColumn, size: IntColumn, count: int) -> int:
+    change = np.zeros(count + 2, dtype=np.int64)
+    np.add.at(change, start + 1, size)
+    np.subtract.at(change, end + 1, size)
+    return int(change.cumsum()[:-1].max())
+
+
+def _median_lifetime(ownership: Ownership, start: IntColumn, end: IntColumn) -> int | None:
+    time_us = ownership.replay.events.time_us
+    if not len(start) or int(time_us.min(initial=0)) < 0:
+        return None
+    return int(np.median(time_us[end] - time_us[start]))

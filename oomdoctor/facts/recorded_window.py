@@ -1,0 +1,105 @@
+"""What each device's allocator did over the recorded window, as the report draws it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..allocator.course import extremes, live_by_category, phases, turnover
+from ..allocator.owners import Ownership
+from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.stacks import CATEGORY_WORDS
+from ..model.evidence import Evidence
+from ..model.snapshot import IntColumn, Snapshot
+from ..model.window import CategoryCourse, OwnerCourse, PeakHolding, PhaseSpan, Window
+from .allocator import latest_oom
+from .deriver import device_member
+from .focus import focus
+
+_MOST_POINTS = 400
+_MOST_AT_PEAK = 10
+_MOST_OWNERS = 12
+_MOST_MARKS = 200
+_FEWEST_EVENTS = 8
+
+
+def recorded_windows(evidence: Evidence) -> tuple[Window, ...]:
+    """One a device whose snapshot has a history worth drawing."""
+    found = []
+    for snapshot in focus(evidence).snapshots:
+        for device in snapshot.devices:
+            ownership = Ownership(snapshot, replay(snapshot, device))
+            if ownership.replay.has_history and len(ownership.replay.events) >= _FEWEST_EVENTS:
+                found.append(_window(snapshot, ownership))
+    return tuple(found)
+
+
+def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
+    allocator = ownership.replay
+    device, trace = allocator.device, allocator.events
+    oom, peak = latest_oom(snapshot, device), allocator.peak_event
+    has_times = int(trace.time_us.min(initial=0)) >= 0
+    times = trace.time_us / 1e6 if has_times else np.arange(len(trace), dtype=np.float64)
+
+    shown = _shown(allocator.live_bytes, peak, oom.event_index if oom is not None else None)
+    courses = {CATEGORY_WORDS[category]: values for category, values in live_by_category(ownership, shown).items()}
+    highest = int(np.searchsorted(shown, max(peak, 0)))
+    order = sorted(courses, key=lambda name: -int(courses[name][highest]))
+    return Window(
+        where=device_member(device, snapshot.backend),
+        events=len(trace),
+        has_times=has_times,
+        times_seconds=tuple(times[shown].tolist()),
+        categories=tuple(CategoryCourse(name, tuple(courses[name].tolist())) for name in order),
+        peak_seconds=float(times[max(peak, 0)]),
+        peak_bytes=allocator.peak_bytes,
+        peak_is_before=peak == BEFORE_RING,
+        before_bytes=allocator.before_bytes,
+        at_peak=_at_peak(ownership, peak),
+        owners=tuple(
+            OwnerCourse(
+                owner=each.owner,
+                category=CATEGORY_WORDS[each.category],
+                allocations=each.allocations,
+                sizes=each.sizes,
+                allocated_bytes=each.allocated_bytes,
+                most_live_bytes=each.most_live_bytes,
+                live_at_end_bytes=each.live_at_end_bytes,
+                median_lifetime_seconds=None if each.median_lifetime_us is None else each.median_lifetime_us / 1e6,
+            )
+            for each in turnover(ownership, _MOST_OWNERS)
+        ),
+        phases=tuple(
+            PhaseSpan(each.name, float(times[each.begin]), float(times[min(each.end, len(trace) - 1)]))
+            for each in phases(ownership)
+        ),
+        marks=_marks(snapshot, device, float(times[-1])) if has_times else (),
+        failure_seconds=float(times[oom.event_index]) if oom is not None else None,
+        disagreements=allocator.disagreement.total,
+        source=snapshot.path,
+    )
+
+
+def _shown(live_bytes: IntColumn, peak: int, failure: int | None) -> IntColumn:
+    """The events that are drawn: lowest and highest of each stretch, the first and the last, the peak, the failure."""
+    kept = {0, len(live_bytes) - 1, max(peak, 0)} | ({failure} if failure is not None else set())
+    return np.union1d(extremes(live_bytes, _MOST_POINTS), np.asarray(sorted(kept), dtype=np.int64))
+
+
+def _at_peak(ownership: Ownership, peak: int) -> tuple[PeakHolding, ...]:
+    owners = ownership.owners(peak)
+    rows = [
+        PeakHolding(each.name, CATEGORY_WORDS[each.category], each.bytes, each.count) for each in owners[:_MOST_AT_PEAK]
+    ]
+    rest = owners[_MOST_AT_PEAK:]
+    if rest:
+        size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
+        rows.append(PeakHolding(f"{len(rest)} other owners", "", size, count))
+    return tuple(rows)
+
+
+def _marks(snapshot: Snapshot, device: int, end_seconds: float) -> tuple[PhaseSpan, ...]:
+    return tuple(
+        PhaseSpan(each.name, each.begin_us / 1e6, end_seconds if each.end_us is None else each.end_us / 1e6)
+        for each in snapshot.annotations
+        if each.device == device
+    )[:_MOST_MARKS]

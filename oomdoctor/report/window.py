@@ -1,0 +1,190 @@
+"""The recorded window of a device: who was live when, the peak, who allocated how often. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..model.units import format_bytes, format_seconds
+from ..model.window import OwnerCourse, PhaseSpan, Window
+from .palette import Category, category_of, draw_order
+from .text import format_share, one_line
+
+_LINE = 200
+
+
+@dataclass(frozen=True)
+class Area:
+    """A category's share of the picture, between two courses: (fraction of the width, of the height) each."""
+
+    category: Category
+    names: str
+    below: tuple[tuple[float, float], ...]
+    above: tuple[tuple[float, float], ...]
+    most: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stretch below the picture."""
+
+    name: str
+    start: float
+    width: float
+
+
+@dataclass(frozen=True)
+class HeldView:
+    """A row of what was live at the peak."""
+
+    owner: str
+    category: Category
+    size: str
+    share: str
+    fraction: float
+    count: str
+
+
+@dataclass(frozen=True)
+class TurnoverView:
+    """A row of who allocated how much, and how long it lived."""
+
+    owner: str
+    allocations: str
+    sizes: str
+    allocated: str
+    most_live: str
+    at_end: str
+    lives: str
+
+
+@dataclass(frozen=True)
+class WindowView:
+    """The window of one device."""
+
+    where: str
+    sentences: tuple[str, ...]
+    areas: tuple[Area, ...]
+    peak: tuple[float, float]
+    peak_label: str
+    failure: float | None
+    ceiling: str
+    duration: str
+    phases: tuple[Band, ...]
+    marks: tuple[Band, ...]
+    at_peak: tuple[HeldView, ...]
+    turnover: tuple[TurnoverView, ...]
+    in_words: str
+
+
+def view_window(window: Window) -> WindowView:
+    """What the report shows of it."""
+    begin, end = window.times_seconds[0], window.times_seconds[-1]
+    span = max(end - begin, 1e-9)
+    ceiling = max(1.0, 1.04 * window.peak_bytes)
+    largest = max((each.bytes for each in window.at_peak), default=0)
+    areas = tuple(_areas(window, begin, span, ceiling))
+    duration = format_seconds(span) if window.has_times else f"{window.events:,} events"
+    peak_label = f"most: {format_bytes(window.peak_bytes)}"
+    told = "; ".join(f"{area.names} at most {area.most}" for area in areas)
+    return WindowView(
+        where=one_line(window.where, 60),
+        sentences=tuple(_sentences(window, duration)),
+        areas=areas,
+        peak=((window.peak_seconds - begin) / span, window.peak_bytes / ceiling),
+        peak_label=peak_label,
+        failure=None if window.failure_seconds is None else (window.failure_seconds - begin) / span,
+        ceiling=format_bytes(window.peak_bytes),
+        duration=duration,
+        phases=tuple(_bands(window.phases, begin, span)),
+        marks=tuple(_bands(window.marks, begin, span)),
+        at_peak=tuple(
+            HeldView(
+                owner=one_line(each.owner, _LINE),
+                category=category_of(each.category),
+                size=format_bytes(each.bytes),
+                share=format_share(each.bytes, window.peak_bytes),
+                fraction=each.bytes / largest if largest else 0.0,
+                count=f"{each.count:,}",
+            )
+            for each in window.at_peak
+        ),
+        turnover=tuple(map(_turnover, window.owners)),
+        in_words=f"{window.where} over {duration}: {peak_label}; {told}.",
+    )
+
+
+def _sentences(window: Window, duration: str) -> Iterator[str]:
+    where = "up to the failure" if window.failure_seconds == window.times_seconds[-1] else "in all"
+    recorded = f"{window.events:,} events over {duration}, {where}." if window.has_times else f"{duration}, {where}."
+    if window.before_bytes:
+        recorded += (
+            f" {format_bytes(window.before_bytes)} was live before the first of them: what stood there is rebuilt "
+            "backwards from the final state."
+        )
+    yield recorded
+    if window.peak_is_before:
+        yield f"Most was live before the window began: {format_bytes(window.peak_bytes)}."
+    else:
+        yield f"At most {format_bytes(window.peak_bytes)} was live{_when(window)}."
+    if window.disagreements:
+        count = f"{window.disagreements:,} place{'s' if window.disagreements != 1 else ''}"
+        yield f"The events and the final state contradict each other in {count}: figures of this section may be off."
+    if not window.has_times:
+        yield "The snapshot has no times: the picture runs from event to event."
+
+
+def _when(window: Window) -> str:
+    if window.failure_seconds is None or not window.has_times:
+        return ""
+    before = window.failure_seconds - window.peak_seconds
+    if before == 0:
+        return ", when the request failed"
+    return f", {format_seconds(abs(before))} {'before' if before > 0 else 'after'} the failure"
+
+
+def _areas(window: Window, begin: float, span: float, ceiling: float) -> Iterator[Area]:
+    """Categories of one colour are one area; what a bar draws first lies lowest."""
+    at = [(time - begin) / span for time in window.times_seconds]
+    groups: dict[str, tuple[Category, list[str], list[int]]] = {}
+    for course in window.categories:
+        category = category_of(course.name)
+        _, names, values = groups.setdefault(category.key, (category, [], [0] * len(at)))
+        names.append(course.name)
+        values[:] = [old + new for old, new in zip(values, course.values_bytes, strict=True)]
+    below = [0] * len(at)
+    for category, names, values in sorted(groups.values(), key=lambda group: draw_order(group[0])):
+        above = [old + new for old, new in zip(below, values, strict=True)]
+        yield Area(
+            category=category,
+            names=one_line(", ".join(names), _LINE),
+            below=tuple(zip(at, (value / ceiling for value in below), strict=True)),
+            above=tuple(zip(at, (value / ceiling for value in above), strict=True)),
+            most=format_bytes(max(values)),
+        )
+        below = above
+
+
+def _bands(spans: tuple[PhaseSpan, ...], begin: float, span: float) -> Iterator[Band]:
+    for each in spans:
+        start = min(max((each.begin_seconds - begin) / span, 0.0), 1.0)
+        stop = min(max((each.end_seconds - begin) / span, start), 1.0)
+        yield Band(one_line(each.name, 80), start, stop - start)
+
+
+def _turnover(each: OwnerCourse) -> TurnoverView:
+    return TurnoverView(
+        owner=one_line(each.owner, _LINE),
+        allocations=f"{each.allocations:,}",
+        sizes=f"{each.sizes:,}",
+        allocated=format_bytes(each.allocated_bytes),
+        most_live=format_bytes(each.most_live_bytes),
+        at_end=format_bytes(each.live_at_end_bytes),
+        lives="" if each.median_lifetime_seconds is None else _lifetime(each.median_lifetime_seconds),
+    )
+
+
+def _lifetime(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} µs"
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1 else format_seconds(seconds)

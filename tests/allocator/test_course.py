@@ -1,0 +1,105 @@
+"""Live bytes over the window against the model that wrote it; turnover against counting by hand."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snapshots import programs
+from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
+
+from oomdoctor.allocator.course import extremes, live_by_category, phases, turnover
+from oomdoctor.allocator.owners import Ownership
+from oomdoctor.allocator.replay import replay
+from oomdoctor.allocator.stacks import Category
+from oomdoctor.readers.snapshot import read_snapshot
+
+MAIN = frame("<module>", "/home/me/main.py", 7)
+FORWARD = [LINEAR, *MODULE_CALL, MAIN]
+STEP = [
+    ADAM,
+    frame("step", "/env/lib/python3.11/site-packages/torch/optim/adam.py", 238),
+    frame("<module>", "/home/me/main.py", 9),
+]
+
+
+def _ownership(device: Device, folder: Path, ring: int | None = None) -> Ownership:
+    found = read_snapshot(write(folder / "s.pickle", snapshot(device, ring=ring)))
+    return Ownership(found, replay(found, 0))
+
+
+@pytest.mark.parametrize("ring", [None, 40])
+@pytest.mark.parametrize("program", [programs.kept_outputs, programs.level_training, programs.cache_by_concatenation])
+def test_categories_add_up_to_what_is_live_after_every_event(tmp_path: Path, program, ring: int | None) -> None:
+    device = program()
+    ownership = _ownership(device, tmp_path, ring)
+    events = np.arange(len(ownership.replay.events))
+    together = sum(live_by_category(ownership, events).values())
+    assert np.asarray(together).tolist() == device.live[-len(events) :]
+
+
+def test_turnover_counts_what_was_allocated_within_the_window(tmp_path: Path) -> None:
+    device = Device()
+    kept = [device.malloc(size * MIB, FORWARD) for size in (2, 3)]
+    for _ in range(4):
+        device.free(device.malloc(5 * MIB, STEP))
+    device.free(kept[0])
+    by_category = {each.category: each for each in turnover(_ownership(device, tmp_path), 10)}
+    state, activations = by_category[Category.OPTIMIZER_STATE], by_category[Category.ACTIVATION]
+    assert (state.allocations, state.sizes, state.allocated_bytes) == (4, 1, 20 * MIB)
+    assert (state.most_live_bytes, state.live_at_end_bytes) == (5 * MIB, 0)
+    assert (activations.allocations, activations.sizes, activations.allocated_bytes) == (2, 2, 5 * MIB)
+    assert (activations.most_live_bytes, activations.live_at_end_bytes) == (5 * MIB, 3 * MIB)
+    assert state.median_lifetime_us is not None
+
+
+def test_what_stood_before_the_window_is_not_allocated_in_it(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(7 * MIB, FORWARD)
+    for _ in range(6):
+        device.free(device.malloc(5 * MIB, FORWARD))
+    (each,) = turnover(_ownership(device, tmp_path, ring=9), 10)
+    assert (each.allocations, each.live_at_end_bytes, each.most_live_bytes) == (3, 7 * MIB, 12 * MIB)
+
+
+def test_a_lifetime_without_times_is_not_known(tmp_path: Path) -> None:
+    device = Device()
+    device.free(device.malloc(5 * MIB, FORWARD))
+    content = snapshot(device)
+    for event in content["device_traces"][0]:
+        event.pop("time_us", None)
+    found = read_snapshot(write(tmp_path / "s.pickle", content))
+    (each,) = turnover(Ownership(found, replay(found, 0)), 10)
+    assert each.median_lifetime_us is None
+
+
+def test_phases_follow_what_allocates(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(20):
+        device.malloc(MIB, [LINEAR_INIT, MAIN])
+    for _ in range(20):
+        device.malloc(MIB, FORWARD)
+    for _ in range(20):
+        device.malloc(MIB, STEP)
+    found = phases(_ownership(device, tmp_path))
+    assert [each.name for each in found] == ["load", "forward", "optimizer"]
+    assert all(before.end <= after.begin for before, after in itertools.pairwise(found))
+
+
+def test_without_stacks_there_is_no_phase(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, [])
+    assert phases(_ownership(device, tmp_path)) == ()
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(2, 40))
+def test_thinned_values_keep_the_highest_and_the_lowest(values: list[int], most: int) -> None:
+    column = np.asarray(values, dtype=np.int64)
+    kept = column[extremes(column, most)]
+    assert (kept.max(), kept.min()) == (column.max(), column.min())
+    assert len(kept) <= max(most, 2)

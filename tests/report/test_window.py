@@ -1,0 +1,103 @@
+"""GIVEN a history WHEN it is reported THEN the peak, who was live then and what the program did are shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from snapshots import programs
+from snapshots.make import MIB, Device, frame, snapshot, write
+
+from oomdoctor.diagnose import diagnose
+from oomdoctor.report import render
+from oomdoctor.report.window import view_window
+
+
+def _path(folder: Path, device: Device, ring: int | None = None, **more: object) -> Path:
+    return write(folder / "s.pickle", {**snapshot(device, ring=ring), **more})
+
+
+@pytest.mark.parametrize("ring", [None, 60])
+def test_the_peak_and_who_was_live_then_add_up(tmp_path: Path, ring: int | None) -> None:
+    device = programs.level_training()
+    (window,) = json.loads(render(diagnose([_path(tmp_path, device, ring)]), "json"))["windows"]
+    recorded = device.live if ring is None else device.live[-ring - 1 :]
+    assert window["peak_bytes"] == max(recorded)
+    assert sum(row["bytes"] for row in window["at_peak"]) == window["peak_bytes"]
+    assert window["disagreements"] == 0
+    assert (window["before_bytes"] > 0) == (ring is not None)
+
+
+def test_areas_reach_the_peak_and_never_overlap(tmp_path: Path) -> None:
+    (window,) = diagnose([_path(tmp_path, programs.kept_outputs())]).windows
+    view = view_window(window)
+    assert max(y for _, y in view.areas[-1].above) == pytest.approx(view.peak[1])
+    for lower, upper in zip(view.areas, view.areas[1:], strict=False):
+        assert lower.above == upper.below
+    assert all(b[1] <= a[1] for area in view.areas for b, a in zip(area.below, area.above, strict=True))
+
+
+def test_a_contradiction_is_said_everywhere(tmp_path: Path) -> None:
+    content = snapshot(programs.kept_outputs())
+    trace = content["device_traces"][0]
+    trace[:] = [event for event in trace if event["action"] != "free_completed"]
+    diagnosis = diagnose([write(tmp_path / "s.pickle", content)])
+    (window,) = diagnosis.windows
+    assert window.disagreements > 0
+    assert any("contradict each other" in note for note in diagnosis.notes)
+    assert "contradict each other" in render(diagnosis, "html")
+    assert json.loads(render(diagnosis, "json"))["windows"][0]["disagreements"] == window.disagreements
+
+
+def test_what_the_program_annotated_is_drawn(tmp_path: Path) -> None:
+    device = programs.kept_outputs()
+    times = [event["time_us"] for event in snapshot(device)["device_traces"][0]]
+    marks = [
+        {"stage": "START", "name": "Optimizer.step#AdamW.step", "device": 0, "time_us": times[5]},
+        {"stage": "END", "name": "Optimizer.step#AdamW.step", "device": 0, "time_us": times[20]},
+        {"stage": "END", "name": "never begun", "device": 0, "time_us": times[21]},
+        {"stage": "START", "name": "never ended", "device": 0, "time_us": times[30]},
+        {"stage": "START", "name": ["no", "name"], "device": 0, "time_us": times[30]},
+        "nothing",
+    ]
+    diagnosis = diagnose([_path(tmp_path, device, external_annotations=marks)])
+    (window,) = diagnosis.windows
+    assert [(each.name, each.begin_seconds, each.end_seconds) for each in window.marks] == [
+        ("Optimizer.step#AdamW.step", times[5] / 1e6, times[20] / 1e6),
+        ("never ended", times[30] / 1e6, times[-1] / 1e6),
+    ]
+    assert "Optimizer.step#AdamW.step" in render(diagnosis, "html")
+
+
+def test_without_times_the_picture_runs_from_event_to_event(tmp_path: Path) -> None:
+    content = snapshot(programs.kept_outputs())
+    for event in content["device_traces"][0]:
+        del event["time_us"]
+    (window,) = diagnose([write(tmp_path / "s.pickle", content)]).windows
+    view = view_window(window)
+    assert "from event to event" in " ".join(view.sentences)
+    assert view.duration == f"{window.events:,} events"
+
+
+def test_a_peak_before_the_window_is_said_to_be(tmp_path: Path) -> None:
+    (window,) = diagnose([_path(tmp_path, programs.kept_outputs())]).windows
+    assert "before the window began" in " ".join(view_window(replace(window, peak_is_before=True)).sentences)
+
+
+def test_a_snapshot_without_history_has_no_window(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, [])
+    diagnosis = diagnose([_path(tmp_path, device, device_traces=[])])
+    assert diagnosis.windows == ()
+    assert 'id="window"' not in render(diagnosis, "html")
+
+
+def test_names_cannot_act_in_the_page(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(10):
+        device.malloc(MIB, [frame("</title><script>", "/x/\u202e.py", 1)])
+    page = render(diagnose([_path(tmp_path, device)]), "html")
+    assert "<script>" not in page
+    assert "\u202e" not in page
