@@ -20,6 +20,7 @@ _PHASES: Mapping[Category, str] = {
     Category.KV_APPEND: "generate",
     **dict.fromkeys(FORWARD, "forward"),
 }
+_NEAR = 0.25
 _CELLS = 200
 """Of the window: nothing shorter has a phase of its own."""
 _PREFILL = 8
@@ -39,6 +40,19 @@ class Turnover:
     live_at_end_bytes: int
     median_lifetime_us: int | None
     """Of those that were freed within it."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """The rise to the peak."""
+
+    foot: int
+    """The event at which it began; BEFORE_RING: with the window."""
+    foot_bytes: int
+    peak: int
+    peak_bytes: int
+    owners: tuple[tuple[str, int, int], ...]
+    """Owner, bytes and blocks by which it had more at the peak than at the foot, the most first."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,43 @@ def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
             )
         )
     return tuple(sorted(found, key=lambda each: (-each.allocated_bytes, -each.most_live_bytes, each.owner)))
+
+
+def last_rise(ownership: Ownership) -> Rise | None:
+    """From where memory last stood low to the peak; None where the peak was before the window, or nothing rose.
+
+    Low is near the level to which memory comes back again and again: the median, over the window, of the least that
+    was live from there on.
+    """
+    replay = ownership.replay
+    peak = replay.peak_event
+    if peak == BEFORE_RING:
+        return None
+    live = replay.live_bytes
+    level = int(np.median(np.minimum.accumulate(live[::-1])[::-1]))
+    low = live[: peak + 1] <= level + _NEAR * (replay.peak_bytes - level)
+    last_low = int(np.flatnonzero(low).max(initial=-1))
+    first_low = int(np.flatnonzero(~low[: last_low + 1]).max(initial=-1)) + 1
+    foot = first_low + int(live[first_low : last_low + 1].argmin()) if last_low >= 0 else BEFORE_RING
+    if foot <= 0 and replay.before_bytes <= replay.live_at(foot):
+        foot = BEFORE_RING
+    if replay.live_at(foot) >= replay.peak_bytes:
+        return None
+    size, count = ownership.live_by_kind(peak)
+    size_before, count_before = ownership.live_by_kind(foot)
+    gained: dict[str, list[int]] = {}
+    for kind in np.flatnonzero((size != size_before) | (count != count_before)).tolist():
+        row = gained.setdefault(ownership.readings[kind].owner, [0, 0])
+        row[0] += int(size[kind] - size_before[kind])
+        row[1] += int(count[kind] - count_before[kind])
+    rows = sorted(gained.items(), key=lambda item: (-item[1][0], item[0]))
+    return Rise(
+        foot=foot,
+        foot_bytes=replay.live_at(foot),
+        peak=peak,
+        peak_bytes=replay.peak_bytes,
+        owners=tuple((owner, bytes_, blocks) for owner, (bytes_, blocks) in rows if bytes_ > 0),
+    )
 
 
 def phases(ownership: Ownership) -> tuple[Phase, ...]:

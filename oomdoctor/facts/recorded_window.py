@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..allocator.course import extremes, live_by_category, phases, turnover
+from ..allocator.course import extremes, last_rise, live_by_category, phases, turnover
 from ..allocator.owners import Ownership
 from ..allocator.replay import BEFORE_RING, replay
 from ..allocator.stacks import CATEGORY_WORDS
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
-from ..model.window import CategoryCourse, OwnerCourse, PeakHolding, PhaseSpan, Window
+from ..model.window import CategoryCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
 from .allocator import latest_oom
 from .deriver import device_member
 from .focus import focus
 
 _MOST_POINTS = 400
 _MOST_AT_PEAK = 10
+_MOST_OF_RISE = 6
 _MOST_OWNERS = 12
 _MOST_MARKS = 200
 _FEWEST_EVENTS = 8
@@ -55,6 +57,7 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
         peak_is_before=peak == BEFORE_RING,
         before_bytes=allocator.before_bytes,
         at_peak=_at_peak(ownership, peak),
+        rise=_rise(ownership, times),
         owners=tuple(
             OwnerCourse(
                 owner=each.owner,
@@ -95,6 +98,20 @@ def _at_peak(ownership: Ownership, peak: int) -> tuple[PeakHolding, ...]:
         size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
         rows.append(PeakHolding(f"{len(rest)} other owners", "", size, count))
     return tuple(rows)
+
+
+def _rise(ownership: Ownership, times: NDArray[np.float64]) -> PeakRise | None:
+    found = last_rise(ownership)
+    if found is None:
+        return None
+    categories = {reading.owner: CATEGORY_WORDS[reading.category] for reading in ownership.readings}
+    return PeakRise(
+        foot_bytes=found.foot_bytes,
+        foot_seconds=float(times[max(found.foot, 0)]),
+        owners=tuple(
+            PeakHolding(owner, categories[owner], size, count) for owner, size, count in found.owners[:_MOST_OF_RISE]
+        ),
+    )
 
 
 def _marks(snapshot: Snapshot, device: int, end_seconds: float) -> tuple[PhaseSpan, ...]:

@@ -52,6 +52,16 @@ class OwnerCourse:
 
 
 @dataclass(frozen=True)
+class PeakRise:
+    """The rise to the peak: which allocations made it."""
+
+    foot_bytes: int
+    foot_seconds: float
+    owners: tuple[PeakHolding, ...]
+    """By how much each had more at the peak than at the foot; the largest, not necessarily all."""
+
+
+@dataclass(frozen=True)
 class Window:
     """The recorded window of one device. Curves have a value at each of `times_seconds`."""
 
@@ -70,6 +80,7 @@ class Window:
     """Live when the window began, rebuilt backwards from the final state."""
     at_peak: tuple[PeakHolding, ...]
     """The largest, then all others as one row; together the peak."""
+    rise: PeakRise | None
     owners: tuple[OwnerCourse, ...]
     phases: tuple[PhaseSpan, ...]
     marks: tuple[PhaseSpan, ...]

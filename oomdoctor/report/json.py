@@ -153,6 +153,13 @@ def _window(window: Window) -> dict[str, Any]:
         "peak_bytes": window.peak_bytes,
         "peak_at": window.peak_seconds if window.has_times and not window.peak_is_before else None,
         "at_peak": [asdict(each) for each in window.at_peak],
+        "rise": None
+        if window.rise is None
+        else {
+            "foot_bytes": window.rise.foot_bytes,
+            "foot_at": window.rise.foot_seconds if window.has_times else None,
+            "owners": [asdict(each) for each in window.rise.owners],
+        },
         "owners": [asdict(each) for each in window.owners],
         "disagreements": window.disagreements,
         "source": window.source,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..model.units import format_bytes, format_seconds
-from ..model.window import OwnerCourse, PhaseSpan, Window
+from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
 from .palette import Category, category_of, draw_order
 from .text import format_share, one_line
 
@@ -73,6 +73,9 @@ class WindowView:
     phases: tuple[Band, ...]
     marks: tuple[Band, ...]
     at_peak: tuple[HeldView, ...]
+    rise: str
+    """What is said over the owners of the rise; empty where there was none."""
+    risen: tuple[str, ...]
     turnover: tuple[TurnoverView, ...]
     in_words: str
 
@@ -109,6 +112,8 @@ def view_window(window: Window) -> WindowView:
             )
             for each in window.at_peak
         ),
+        rise=_rise(window),
+        risen=tuple(map(_risen, window.rise.owners)) if window.rise is not None else (),
         turnover=tuple(map(_turnover, window.owners)),
         in_words=f"{window.where} over {duration}: {peak_label}; {told}.",
     )
@@ -132,6 +137,24 @@ def _sentences(window: Window, duration: str) -> Iterator[str]:
         yield f"The events and the final state contradict each other in {count}: figures of this section may be off."
     if not window.has_times:
         yield "The snapshot has no times: the picture runs from event to event."
+
+
+def _rise(window: Window) -> str:
+    rise = window.rise
+    if rise is None or not rise.owners:
+        return ""
+    took = window.peak_seconds - rise.foot_seconds
+    within = f" within {_lifetime(took)}" if window.has_times and took > 0 else ""
+    gained = window.peak_bytes - rise.foot_bytes
+    return (
+        f"The rise to it took {format_bytes(gained)}{within}, from {format_bytes(rise.foot_bytes)} on. "
+        "These allocations made it:"
+    )
+
+
+def _risen(each: PeakHolding) -> str:
+    blocks = "" if each.count == 0 else f" in {each.count:,} more block{'s' if abs(each.count) != 1 else ''}"
+    return f"+{format_bytes(each.bytes)}{blocks}: {one_line(each.owner, _LINE)} ({each.category})"
 
 
 def _when(window: Window) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
 
-from oomdoctor.allocator.course import extremes, live_by_category, phases, turnover
+from oomdoctor.allocator.course import extremes, last_rise, live_by_category, phases, turnover
 from oomdoctor.allocator.owners import Ownership
 from oomdoctor.allocator.replay import replay
 from oomdoctor.allocator.stacks import Category
@@ -75,6 +75,39 @@ def test_a_lifetime_without_times_is_not_known(tmp_path: Path) -> None:
     found = read_snapshot(write(tmp_path / "s.pickle", content))
     (each,) = turnover(Ownership(found, replay(found, 0)), 10)
     assert each.median_lifetime_us is None
+
+
+def test_the_last_rise_is_told_from_those_before_it(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(10 * MIB, STEP)
+    for layers in (4, 4, 5):
+        held = [device.malloc(20 * MIB, FORWARD) for _ in range(layers)]
+        if layers == 5:
+            device.malloc(MIB, STEP)
+        for address in held:
+            device.free(address)
+    found = last_rise(_ownership(device, tmp_path))
+    assert found is not None
+    assert (found.foot_bytes, found.peak_bytes) == (10 * MIB, 111 * MIB)
+    assert [(size, count) for _, size, count in found.owners] == [(100 * MIB, 5), (MIB, 1)]
+
+
+def test_a_rise_from_the_first_event_on_starts_with_what_stood_before(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(10 * MIB, STEP)
+    for _ in range(6):
+        device.malloc(20 * MIB, FORWARD)
+    found = last_rise(_ownership(device, tmp_path, ring=6))
+    assert found is not None
+    assert found.peak_bytes - found.foot_bytes == sum(size for _, size, _ in found.owners)
+
+
+def test_nothing_rose_where_memory_only_fell(tmp_path: Path) -> None:
+    device = Device()
+    held = [device.malloc(20 * MIB, FORWARD) for _ in range(6)]
+    for address in held:
+        device.free(address)
+    assert last_rise(_ownership(device, tmp_path, ring=10)) is None
 
 
 def test_phases_follow_what_allocates(tmp_path: Path) -> None:
