@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test device test-device lint reports playbook bench clean
+.PHONY: demo test device test-device lint reports vendor playbook bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -35,6 +35,10 @@ lint: .venv/installed-lint
 
 reports: .venv/installed
 	$(BIN)/python scripts/make_reports.py
+
+# The report's JavaScript libraries, from npm; only when scripts/vendor/package.json changes.
+vendor:
+	python3 scripts/vendor_javascript.py
 
 playbook: .venv/installed
 	$(BIN)/python scripts/make_playbook.py

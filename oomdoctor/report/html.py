@@ -1,10 +1,11 @@
-"""The report as one HTML file that needs nothing else: no network, no script, readable in a mail preview."""
+"""The report as one HTML file that needs nothing else: no network, readable without scripts, also in a mail preview."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -13,6 +14,7 @@ from markupsafe import Markup, escape
 
 from ..model.diagnosis import Diagnosis
 from . import svg
+from .interactive import page_data, scripts
 from .map_svg import segment_map
 from .view import MISUSED, RECKONED, view_report
 from .window_svg import stacked_areas
@@ -22,29 +24,38 @@ _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
 def render(diagnosis: Diagnosis) -> str:
     """The report as an HTML document."""
-    style = _asset("report.css")
+    view = view_report(diagnosis)
+    data = page_data(view.charts, view.windows, view.holdings)
+    code = scripts() if data else ()
+    style = "\n".join([_asset("report.css"), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
-            r=view_report(diagnosis),
+            r=view,
+            data=data,
+            scripts=code,
             svg=svg,
             segment_map=segment_map,
             stacked_areas=stacked_areas,
             misused=MISUSED,
             reckoned=RECKONED,
-            # Ours, not the input's: the one text besides the pictures that is not escaped.
+            # Ours, not the input's: besides the pictures and the scripts the one text that is not escaped.
             style=Markup(style),
-            policy=content_security_policy(style),
+            policy=content_security_policy(style, code),
         )
         + "\n"
     )
 
 
-def content_security_policy(style: str) -> str:
-    """The policy that lets a viewer apply exactly this style sheet and load, run or send nothing."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+def content_security_policy(style: str, scripts: Sequence[str]) -> str:
+    """The policy that lets a viewer apply just this style sheet, run just these scripts, and load or send nothing."""
+    run = f" script-src {' '.join(map(_digest, scripts))};" if scripts else ""
+    return f"default-src 'none'; style-src {_digest(style)};{run} img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 @cache

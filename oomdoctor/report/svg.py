@@ -102,6 +102,13 @@ def timeline(chart: Chart, name: str) -> Markup:
             ).format(curve.place % 4, steps)
         )
     parts.append(Markup("</svg>"))
+    for moment in chart.moments:
+        parts.append(
+            Markup(
+                '<line class="moment" stroke="currentColor" x1="{0}" x2="{0}" y1="{1}" y2="{2}">'
+                "<title>{3}</title></line>"
+            ).format(at(moment.at), _PLOT_TOP, bottom, moment.label)
+        )
     # Texts come last, with a halo in the page's colour: a curve that runs through them does not hide them.
     for mark in chart.grid:
         parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(_y(mark.height, above=4), mark.label))
@@ -113,9 +120,9 @@ def timeline(chart: Chart, name: str) -> Markup:
         )
     parts.append(
         Markup(
-            '<text class="tick" x="0" y="{0}">start</text>'
-            '<text class="tick" x="100%" y="{0}" text-anchor="end">{1} later</text>'
-        ).format(bottom + 16, chart.duration)
+            '<text class="tick" x="0" y="{0}">{1}</text>'
+            '<text class="tick" x="100%" y="{0}" text-anchor="end">{2}</text>'
+        ).format(bottom + 16, chart.begin, chart.end)
     )
     return picture("timeline", name, bottom + 22, f"{chart.where} over time", chart.in_words, parts)
 

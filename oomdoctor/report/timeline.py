@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..model.diagnosis import Series
+from ..model.diagnosis import Incident, Series
 from ..model.units import format_bytes, format_seconds
 from .text import one_line
 
+LAST_WHOLE = 120
+"""Of these the last: the moments before the failure are not thinned."""
 POINTS = 600
 """Most points of a curve: more cannot be told apart in the picture."""
+
+_MOST_MOMENTS = 6
+_SOON_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,20 @@ class Curve:
     how_sampled: str
     place: int
     """Which of the chart's line styles it has: 0 for the first."""
+    times_seconds: tuple[float, ...]
+    """Of the same points: from the chart's zero on, so that what came before the failure is negative."""
+    values_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened: a vertical line."""
+
+    at: float
+    """Fraction of the time."""
+    seconds: float
+    """From the chart's zero on."""
+    label: str
 
 
 @dataclass(frozen=True)
@@ -42,70 +63,136 @@ class Chart:
     curves: tuple[Curve, ...]
     limits: tuple[Mark, ...]
     grid: tuple[Mark, ...]
+    moments: tuple[Moment, ...]
     duration: str
     relative: bool
+    begin: str
+    end: str
+    """What stands at the two ends of the time axis."""
+    ceiling_bytes: float
+    limits_bytes: tuple[int, ...]
     in_words: str
 
 
-def view_charts(series: tuple[Series, ...]) -> tuple[Chart, ...]:
-    """A chart per place, in the order of the input. Curves without two points are left out: they show no course."""
+def view_charts(series: tuple[Series, ...], incidents: tuple[Incident, ...] = ()) -> tuple[Chart, ...]:
+    """A chart per place, in the order of the input. Curves without two points are left out: they show no course.
+
+    Times count from the first of `incidents` that a chart's time holds: the failure. Devices have one scale.
+    """
     by_place: dict[tuple[str, bool], list[Series]] = {}
     for each in series:
         if min(len(each.times_seconds), len(each.values_bytes)) >= 2:
             by_place.setdefault((each.where, each.relative), []).append(each)
-    return tuple(_chart(where, relative, group) for (where, relative), group in by_place.items())
+    of_devices = [top for (where, _), group in by_place.items() if _is_device(where) for top in (_top(group),)]
+    common = max(of_devices, default=0)
+    return tuple(
+        _chart(where, relative, group, incidents, common if _is_device(where) else _top(group))
+        for (where, relative), group in by_place.items()
+    )
+
+
+def _is_device(where: str) -> bool:
+    return re.fullmatch(r"[a-z]+:[0-9]+", where) is not None
+
+
+def _top(group: list[Series]) -> int:
+    """The highest that is drawn: of the curves, and of limits that are not far above them."""
+    top = max([1, *(value for each in group for value in each.values_bytes)])
+    # A limit far above the curve would press it flat against the axis; it is named in words instead.
+    return max([top, *(each.limit_bytes for each in group if each.limit_bytes and 0 < each.limit_bytes <= 3 * top)])
 
 
 def thin(points: list[tuple[float, int]], most: int = POINTS) -> list[tuple[float, int]]:
-    """At most `most` points that keep every bucket's lowest and highest value, and the first and last point.
+    """At most `most` points that keep every bucket's lowest and highest value, and the first and the last points whole.
 
     A curve thinned by taking each n-th point would lose the spike that ended the run.
     """
     if len(points) <= most or most < 4:
         return points
     inner = points[1:-1]
-    buckets = (most - 2) // 2
     kept = [points[0]]
+    whole = min(LAST_WHOLE, (most - 4) // 3)
+    inner, last = inner[: len(inner) - whole], inner[len(inner) - whole :]
+    buckets = (most - 2 - whole) // 2
     for bucket in range(buckets):
         chunk = inner[bucket * len(inner) // buckets : (bucket + 1) * len(inner) // buckets]
         low, high = min(chunk, key=lambda point: point[1]), max(chunk, key=lambda point: point[1])
         kept.extend([low] if low == high else sorted((low, high)))
-    kept.append(points[-1])
-    return kept
+    return [*kept, *last, points[-1]]
 
 
-def _chart(where: str, relative: bool, group: list[Series]) -> Chart:
+def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Incident, ...], top: int) -> Chart:
     courses = [_course(each) for each in group]
     begin = min(course[0][0] for course in courses)
-    span = max(course[-1][0] for course in courses) - begin or 1.0
+    end = max(course[-1][0] for course in courses)
+    span = end - begin or 1.0
+    told = [] if relative else [each for each in incidents if _falls_into(each, begin, end)]
+    failure = told[0].when_seconds if told else None
+    zero = end if failure is None else failure
     limits = {each.limit_bytes: each for each in group if each.limit_bytes is not None and each.limit_bytes > 0}
-    top = max([1, *(value for course in courses for _, value in course)])
-    # A limit far above the curve would press it flat against the axis; it is named in the legend instead.
-    drawn_limits = sorted(limit for limit in limits if limit <= 3 * top)
-    ceiling = 1.06 * max([top, *drawn_limits])
+    drawn_limits = sorted(limit for limit in limits if limit <= top)
+    ceiling = 1.06 * top
     curves = tuple(
-        Curve(
-            name=one_line(each.name, 60),
-            points=tuple(((time - begin) / span, value / ceiling) for time, value in thin(course)),
-            peak=format_bytes(max(value for _, value in course)),
-            last=format_bytes(course[-1][1]),
-            how_sampled=one_line(each.how_sampled, 80),
-            place=place,
-        )
+        _curve(each, thin(course), begin, span, zero, ceiling, place)
         for place, (each, course) in enumerate(zip(group, courses, strict=True))
     )
     place = one_line(where, 60)
-    told = "; ".join(f"{curve.name} peaked at {curve.peak} and ended at {curve.last}" for curve in curves)
+    peaks = "; ".join(f"{curve.name} peaked at {curve.peak} and ended at {curve.last}" for curve in curves)
     bounds = "".join(f"; limit {format_bytes(limit)}" for limit in sorted(limits))
     return Chart(
         where=place,
         curves=curves,
         limits=tuple(Mark(limit / ceiling, f"limit {format_bytes(limit)}") for limit in drawn_limits),
-        grid=_grid(ceiling, max([top, *drawn_limits])),
+        grid=_grid(ceiling, top),
+        moments=tuple(_moments(told, begin, span, zero)),
         duration=format_seconds(span),
         relative=relative,
-        in_words=f"{place} over {format_seconds(span)}: {told}{bounds}.",
+        begin="start" if failure is None else f"{format_seconds(zero - begin)} before the failure",
+        end=_end(failure, end, span),
+        ceiling_bytes=ceiling,
+        limits_bytes=tuple(drawn_limits),
+        in_words=f"{place} over {format_seconds(span)}: {peaks}{bounds}.",
     )
+
+
+def _curve(
+    series: Series,
+    points: list[tuple[float, int]],
+    begin: float,
+    span: float,
+    zero: float,
+    ceiling: float,
+    place: int,
+) -> Curve:
+    return Curve(
+        name=one_line(series.name, 60),
+        points=tuple(((time - begin) / span, value / ceiling) for time, value in points),
+        peak=format_bytes(max(value for _, value in points)),
+        last=format_bytes(points[-1][1]),
+        how_sampled=one_line(series.how_sampled, 80),
+        place=place,
+        times_seconds=tuple(round(time - zero, 4) for time, _ in points),
+        values_bytes=tuple(value for _, value in points),
+    )
+
+
+def _falls_into(incident: Incident, begin: float, end: float) -> bool:
+    """Within the chart's time, or so soon after it that the last sample was before it."""
+    when = incident.when_seconds
+    return when is not None and begin <= when <= end + _SOON_SECONDS
+
+
+def _moments(told: list[Incident], begin: float, span: float, zero: float) -> Iterator[Moment]:
+    for each in told[:_MOST_MOMENTS]:
+        if each.when_seconds is not None:
+            at = min((each.when_seconds - begin) / span, 1.0)
+            yield Moment(at, round(each.when_seconds - zero, 4), one_line(each.cause, 60))
+
+
+def _end(failure: float | None, end: float, span: float) -> str:
+    if failure is None:
+        return f"{format_seconds(span)} later"
+    return "the failure" if abs(end - failure) <= 0.01 * span else f"{format_seconds(abs(end - failure))} after it"
 
 
 def _course(series: Series) -> list[tuple[float, int]]:

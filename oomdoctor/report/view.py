@@ -15,18 +15,15 @@ from ..model.diagnosis import (
     Budget,
     Comparison,
     Diagnosis,
-    EvidenceItem,
-    Finding,
     InputRecord,
     Misuse,
-    NotRemedy,
-    Remedy,
-    ToConfirm,
     Verdict,
 )
 from ..model.units import format_bytes
+from .anchors import Anchors, make_anchors
 from .bars import BudgetView, view_budget
 from .failed_request import FailedRequestView, view_failed_request
+from .findings import FindingView, RemedyView, view_findings
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
 from .text import format_value, one_line, plain, shorten
@@ -73,56 +70,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class RemedyView:
-    """A change to make."""
-
-    do: str
-    check_first: str
-    """What it depends on and the input does not show, in a sentence; empty otherwise."""
-    lines: tuple[str, ...]
-    """Alternatives to copy; empty where the change is not a setting."""
-    note: str
-    effect: str
-    """What it frees and whether that is enough, in one sentence."""
-    enough: bool | None
-    cost: str
-    source: str
-
-
-@dataclass(frozen=True)
-class EvidenceView:
-    """A fact that speaks for or against."""
-
-    fact: str
-    meaning: str
-    value: str
-    source: str
-    condition: str
-
-
-@dataclass(frozen=True)
-class FindingView:
-    """A diagnosis."""
-
-    anchor: str
-    rule: str
-    cause: str
-    family: str
-    title: str
-    confidence: str
-    scope: str
-    explain: tuple[str, ...]
-    """Paragraphs."""
-    owner: str | None
-    explains: str | None
-    speaks_for: tuple[EvidenceView, ...]
-    speaks_against: tuple[EvidenceView, ...]
-    remedies: tuple[RemedyView, ...]
-    not_remedies: tuple[NotRemedy, ...]
-    to_confirm: tuple[ToConfirm, ...]
-
-
-@dataclass(frozen=True)
 class MissingView:
     """What was not seen."""
 
@@ -150,6 +97,9 @@ class FactView:
     value: str
     meaning: str
     source: str
+    anchor: str
+    leads_to: str
+    """The anchor of the line that it was read from; empty where none is shown."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +109,7 @@ class ExcerptLine:
     number: int
     text: str
     marked: bool
+    anchor: str
 
 
 @dataclass(frozen=True)
@@ -225,8 +176,9 @@ class ReportView:
 def view_report(diagnosis: Diagnosis) -> ReportView:
     """All that a report shows of a diagnosis."""
     budgets = _primary_first(diagnosis)
+    anchors = make_anchors(tuple(diagnosis.facts), diagnosis.excerpts)
     bars = [view_budget(budget) for budget in budgets]
-    findings = tuple(_findings(diagnosis.findings, short=diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY))
+    findings = view_findings(diagnosis, anchors)
     headline, lead = split_summary(diagnosis.summary, TAGS[diagnosis.verdict])
     holdings = view_holdings(diagnosis.holdings, diagnosis.budgets)
     environment = diagnosis.environment
@@ -249,7 +201,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         misuses=tuple(_misuse(each) for each in diagnosis.misuses),
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
-        charts=view_charts(diagnosis.series),
+        charts=view_charts(diagnosis.series, diagnosis.incidents),
         windows=tuple(map(view_window, diagnosis.windows)),
         failed_requests=tuple(map(view_failed_request, diagnosis.failed_requests)),
         holdings=holdings,
@@ -268,7 +220,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         host=_pairs(environment.host),
         variables=_pairs(environment.variables),
         excerpts=tuple(_excerpts(diagnosis)),
-        facts=tuple(_facts(diagnosis)),
+        facts=tuple(_facts(diagnosis, anchors)),
         inputs=tuple(
             InputRecord(one_line(each.path, _SOURCE), one_line(each.kind, 40), each.status, one_line(each.why, _LINE))
             for each in diagnosis.inputs
@@ -395,76 +347,6 @@ def _change(findings: tuple[FindingView, ...]) -> RemedyView | None:
     return next((each for each in remedies if each.enough), remedies[0] if remedies else None)
 
 
-def _findings(findings: tuple[Finding, ...], *, short: bool) -> Iterator[FindingView]:
-    """`short`: memory was short, so that a remedy is measured by what it frees."""
-    taken: set[str] = set()
-    for finding in findings:
-        anchor = "rule-" + (re.sub(r"[^A-Za-z0-9]+", "-", finding.rule).strip("-")[:40] or "unnamed")
-        if anchor in taken:
-            anchor += "-" + re.sub(r"[^A-Za-z0-9]+", "-", " ".join(finding.scope.values())).strip("-")[:40]
-        while anchor in taken:
-            anchor += "x"
-        taken.add(anchor)
-        yield FindingView(
-            anchor=anchor,
-            rule=one_line(finding.rule, 40),
-            cause=one_line(finding.cause, 60),
-            family=one_line(finding.family, 40),
-            title=one_line(finding.title, _LINE),
-            confidence=finding.confidence.value,
-            scope=one_line(", ".join(finding.scope.values()), 80),
-            explain=tuple(one_line(each, _PROSE) for each in re.split(r"\n\s*\n", finding.explain) if each.strip()),
-            owner=None if finding.owner is None else one_line(finding.owner, _LINE),
-            explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
-            speaks_for=tuple(_evidence(each) for each in finding.evidence if each.speaks == "for"),
-            speaks_against=tuple(_evidence(each) for each in finding.evidence if each.speaks == "against"),
-            remedies=tuple(_remedy(each, short=short) for each in finding.remedies),
-            not_remedies=tuple(
-                NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
-            ),
-            to_confirm=tuple(
-                ToConfirm(one_line(each.what, _LINE), one_line(each.command)) for each in finding.to_confirm
-            ),
-        )
-
-
-def _evidence(item: EvidenceItem) -> EvidenceView:
-    return EvidenceView(
-        fact=one_line(item.fact, 120),
-        meaning=one_line(item.meaning, _LINE),
-        value=format_value(item.value, item.unit),
-        source=one_line(item.source, _SOURCE),
-        condition=one_line(item.condition, _LINE),
-    )
-
-
-def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
-    unknown = ", ".join(remedy.check_first)
-    return RemedyView(
-        do=one_line(remedy.do, _LINE),
-        check_first=one_line(f"Check first, the input does not show it: {unknown}.", _LINE) if unknown else "",
-        # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
-        lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
-        note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
-        effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
-        enough=remedy.enough,
-        cost=one_line(remedy.cost, _PROSE),
-        source=one_line(remedy.source, _SOURCE),
-    )
-
-
-def _effect(remedy: Remedy) -> str:
-    """What it frees and whether that is enough; empty where neither can be computed from the evidence."""
-    if remedy.frees_bytes is None:
-        return {True: "Enough by itself.", False: "Not enough by itself.", None: ""}[remedy.enough]
-    frees = f"Frees {format_bytes(remedy.frees_bytes)}"
-    return {
-        True: f"{frees}, which is enough.",
-        False: f"{frees}, which is not enough by itself.",
-        None: f"{frees}; whether that is enough is not known.",
-    }[remedy.enough]
-
-
 def _environment(diagnosis: Diagnosis) -> Iterator[Figure]:
     environment = diagnosis.environment
     if environment.command:
@@ -484,20 +366,29 @@ def _pairs(mapping: Mapping[str, str]) -> tuple[Figure, ...]:
 
 
 def _excerpts(diagnosis: Diagnosis) -> Iterator[ExcerptView]:
-    for excerpt in diagnosis.excerpts:
+    for place, excerpt in enumerate(diagnosis.excerpts, 1):
         marked = set(excerpt.marked)
         yield ExcerptView(
             one_line(excerpt.path, _SOURCE),
             tuple(
                 # Indentation carries meaning in a traceback, so the line keeps its blanks.
-                ExcerptLine(number, plain(line.expandtabs(8)).rstrip("\n")[:2000], number in marked)
+                ExcerptLine(
+                    number, plain(line.expandtabs(8)).rstrip("\n")[:2000], number in marked, f"line-{place}-{number}"
+                )
                 for number, line in enumerate(excerpt.lines, excerpt.first_line)
             ),
         )
 
 
-def _facts(diagnosis: Diagnosis) -> Iterator[FactView]:
+def _facts(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FactView]:
     for key, fact in diagnosis.facts.items():
         spec = diagnosis.facts.specs[fact.name]
-        value = format_value(fact.value, spec.type.value)
-        yield FactView(one_line(key, 160), value, one_line(spec.meaning, _LINE), one_line(str(fact.source), _SOURCE))
+        source = str(fact.source)
+        yield FactView(
+            key=one_line(key, 160),
+            value=format_value(fact.value, spec.type.value),
+            meaning=one_line(spec.meaning, _LINE),
+            source=one_line(source, _SOURCE),
+            anchor=anchors.facts[key],
+            leads_to=anchors.of_source(source),
+        )

@@ -21,6 +21,7 @@ class Area:
     names: str
     below: tuple[tuple[float, float], ...]
     above: tuple[tuple[float, float], ...]
+    values_bytes: tuple[int, ...]
     most: str
 
 
@@ -77,6 +78,9 @@ class WindowView:
     """What is said over the owners of the rise; empty where there was none."""
     risen: tuple[str, ...]
     turnover: tuple[TurnoverView, ...]
+    is_timed: bool
+    times_seconds: tuple[float, ...]
+    """Of the points of the areas: from the failure (or the end) on; numbers of events where there are no times."""
     in_words: str
 
 
@@ -115,8 +119,16 @@ def view_window(window: Window) -> WindowView:
         rise=_rise(window),
         risen=tuple(map(_risen, window.rise.owners)) if window.rise is not None else (),
         turnover=tuple(map(_turnover, window.owners)),
+        is_timed=window.has_times,
+        times_seconds=tuple(round(time - _zero(window), 6) for time in window.times_seconds),
         in_words=f"{window.where} over {duration}: {peak_label}; {told}.",
     )
+
+
+def _zero(window: Window) -> float:
+    if not window.has_times:
+        return 0.0
+    return window.times_seconds[-1] if window.failure_seconds is None else window.failure_seconds
 
 
 def _sentences(window: Window, duration: str) -> Iterator[str]:
@@ -183,6 +195,7 @@ def _areas(window: Window, begin: float, span: float, ceiling: float) -> Iterato
             names=one_line(", ".join(names), _LINE),
             below=tuple(zip(at, (value / ceiling for value in below), strict=True)),
             above=tuple(zip(at, (value / ceiling for value in above), strict=True)),
+            values_bytes=tuple(values),
             most=format_bytes(max(values)),
         )
         below = above

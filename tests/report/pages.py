@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"meta", "link", "img", "br", "hr", "input", "path", "rect", "line", "circle", "polyline"}
+VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
 @dataclass
@@ -17,6 +17,10 @@ class Page(HTMLParser):
     texts: list[str] = field(default_factory=list)
     first_screen: list[str] = field(default_factory=list)
     style: str = ""
+    scripts: list[str] = field(default_factory=list)
+    """Those that run."""
+    data: str = ""
+    """The block of data for them."""
     _open: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -42,6 +46,12 @@ class Page(HTMLParser):
         tags = [tag for tag, _ in self._open]
         if "style" in tags:
             self.style += data
+            return
+        if "script" in tags:
+            if self._open[-1][1].get("type") == "application/json":
+                self.data += data
+            else:
+                self.scripts.append(data)
             return
         self.texts.append(data)
         words = " ".join(data.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 
@@ -21,10 +22,10 @@ def pages() -> dict[str, Page]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_page_loads_and_runs_nothing(pages: dict[str, Page], name: str) -> None:
+def test_the_page_loads_nothing_and_runs_only_what_is_in_it(pages: dict[str, Page], name: str) -> None:
     page = pages[name]
     tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "base", "form", "audio", "video", "image"}
+    assert not tags & {"link", "img", "iframe", "object", "embed", "base", "form", "audio", "video", "image"}
     assert not [
         value
         for attribute in ("src", "srcset", "data", "action", "xlink:href", "style")
@@ -37,12 +38,18 @@ def test_the_page_loads_and_runs_nothing(pages: dict[str, Page], name: str) -> N
     assert [fill for fill in page.values("fill") if "url" in fill and not fill.startswith("url(#pattern-")] == []
 
 
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 @pytest.mark.parametrize("name", ALL)
-def test_the_policy_allows_exactly_the_style_sheet(pages: dict[str, Page], name: str) -> None:
+def test_the_policy_allows_exactly_the_style_sheet_and_the_scripts(pages: dict[str, Page], name: str) -> None:
     page = pages[name]
-    digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
     directives = [each.strip() for each in page.policy().split(";")]
-    assert directives[:3] == ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
+    assert directives[:2] == ["default-src 'none'", f"style-src {_digest(page.style)}"]
+    allowed = [each for each in directives if each.startswith("script-src")]
+    assert allowed == ([f"script-src {' '.join(map(_digest, page.scripts))}"] if page.scripts else [])
+    assert bool(page.scripts) == bool(page.data)
     assert [tag for tag, _ in page.elements].count("style") == 1
 
 
@@ -64,7 +71,8 @@ def test_text_from_the_input_stays_text(pages: dict[str, Page]) -> None:
 
 
 def test_a_hostile_input_cannot_make_the_page_large(pages: dict[str, Page]) -> None:
-    assert len(pages["hostile"].source) < 200_000
+    page = pages["hostile"]
+    assert len(page.source) - sum(map(len, page.scripts)) < 200_000
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -118,7 +126,7 @@ def test_the_order_of_the_sections() -> None:
     headings = [
         value
         for value in Page(render(fragmentation(), "html")).values("id")
-        if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-"))
+        if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-", "fact-", "line-", "report-data"))
     ]
     assert headings == [
         "cause", "who", "change", "misuses", "budgets", "evidence", "timeline", "holdings", "incidents", "environment",
@@ -136,6 +144,23 @@ def test_without_evidence_there_are_no_empty_sections() -> None:
     page = Page(render(replace(bare, facts=type(bare.facts)(bare.facts.specs)), "html"))
     assert "No change is known to help." in page.first_screen
     assert not {"timeline", "holdings", "incidents", "excerpts", "facts", "collect"} & set(page.values("id"))
+
+
+def test_the_data_block_cannot_be_ended_by_what_is_in_it(pages: dict[str, Page]) -> None:
+    data = pages["hostile"].data
+    assert data
+    assert not {"<", ">", "&"} & set(data)
+    assert json.loads(data)["charts"]
+
+
+def test_evidence_leads_to_the_line_it_was_read_from() -> None:
+    diagnosis = fragmentation()
+    excerpt = diagnosis.excerpts[0]
+    item = replace(diagnosis.findings[0].evidence[0], source=f"{excerpt.path}:{excerpt.first_line}")
+    finding = replace(diagnosis.findings[0], evidence=(item,))
+    page = Page(render(replace(diagnosis, findings=(finding,)), "html"))
+    (line,) = [each for each in page.values("id") if each == f"line-1-{excerpt.first_line}"]
+    assert f"#{line}" in page.values("href")
 
 
 def test_hostile_fixture_is_hostile() -> None:

@@ -1,0 +1,298 @@
+// Draws the report's charts anew so that they can be zoomed and read by pointer and keyboard.
+// Without it everything stands in the page as static pictures and tables. No markup is built from data.
+(function () {
+  "use strict";
+  var block = document.getElementById("report-data");
+  if (!block || typeof uPlot === "undefined") return;
+  var data = JSON.parse(block.textContent);
+  var UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  var DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
+  var HEIGHT = 220;
+
+  function size(bytes) {
+    if (bytes === null || bytes === undefined) return "";
+    var rest = Math.abs(bytes), unit = 0;
+    while (rest >= 1024 * 0.99995 && unit < UNITS.length - 1) { rest /= 1024; unit += 1; }
+    return (bytes < 0 ? "-" : "") + (unit ? rest.toFixed(2) : String(Math.round(rest))) + " " + UNITS[unit];
+  }
+
+  function duration(seconds) {
+    if (seconds < 1e-3) return (seconds * 1e6).toFixed(0) + " µs";
+    if (seconds < 1) return (seconds * 1e3).toFixed(seconds < 0.01 ? 2 : 0) + " ms";
+    if (seconds < 10) return seconds.toFixed(2) + " s";
+    if (seconds < 120) return seconds.toFixed(0) + " s";
+    var minutes = Math.round(seconds / 60);
+    if (minutes < 120) return minutes + " min";
+    return Math.floor(minutes / 60) + " h " + ("0" + (minutes % 60)).slice(-2) + " min";
+  }
+
+  function relative(seconds) {
+    if (seconds === 0) return "0";
+    return (seconds < 0 ? "−" : "+") + duration(Math.abs(seconds));
+  }
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  }
+
+  function element(tag, className, text) {
+    var made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  // Steps of a byte axis: powers of two and their doubles, as in the static pictures.
+  function byteSplits(plot, axis, low, high) {
+    var step = Math.pow(2, Math.floor(Math.log2(Math.max(high - low, 4) / 2.5)));
+    var found = [];
+    for (var at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+    return found;
+  }
+
+  function axes(timed, unitless) {
+    var look = { stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--line"); }, width: 1 }, ticks: { show: false } };
+    return [
+      Object.assign({}, look, { size: 28, space: 92, values: function (plot, at) { return at.map(timed ? relative : unitless); } }),
+      Object.assign({}, look, { size: 82, splits: byteSplits, values: function (plot, at) { return at.map(size); } })
+    ];
+  }
+
+  function vertical(moments) {
+    return function (plot) {
+      var context = plot.ctx;
+      moments.forEach(function (moment) {
+        var x = Math.round(plot.valToPos(moment.at, "x", true));
+        if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) return;
+        context.save();
+        context.strokeStyle = colour("--alarm");
+        context.setLineDash([6, 4]);
+        context.lineWidth = devicePixelRatio;
+        context.beginPath();
+        context.moveTo(x, plot.bbox.top);
+        context.lineTo(x, plot.bbox.top + plot.bbox.height);
+        context.stroke();
+        context.restore();
+      });
+    };
+  }
+
+  function horizontal(limits) {
+    return function (plot) {
+      var context = plot.ctx;
+      limits.forEach(function (limit) {
+        var y = Math.round(plot.valToPos(limit, "y", true));
+        if (y < plot.bbox.top || y > plot.bbox.top + plot.bbox.height) return;
+        context.save();
+        context.strokeStyle = colour("--alarm");
+        context.setLineDash([6, 4]);
+        context.beginPath();
+        context.moveTo(plot.bbox.left, y);
+        context.lineTo(plot.bbox.left + plot.bbox.width, y);
+        context.stroke();
+        context.restore();
+      });
+    };
+  }
+
+  var plots = [];
+
+  // Puts a chart in place of the static picture, which stays for print.
+  function mount(id, options, columns, describe) {
+    var picture = document.querySelector('svg[aria-labelledby^="' + id + '-t"]');
+    if (!picture) return;
+    var holder = element("div", "live");
+    holder.tabIndex = 0;
+    holder.setAttribute("role", "group");
+    holder.setAttribute("aria-label", describe + ": arrow keys read values, + and - zoom, Escape shows all");
+    var told = element("output", "reading");
+    picture.parentNode.insertBefore(holder, picture);
+    picture.classList.add("static");
+    options.width = Math.max(holder.clientWidth, 240);
+    options.height = HEIGHT;
+    options.legend = { show: false };
+    options.hooks = options.hooks || {};
+    options.hooks.setCursor = [function (plot) { tell(plot, told, options); }];
+    var plot = new uPlot(options, columns, holder);
+    holder.appendChild(told);
+    plot.holder = holder;
+    holder.addEventListener("keydown", function (event) { steer(plot, event); });
+    plots.push(plot);
+  }
+
+  function tell(plot, told, options) {
+    var at = plot.cursor.idx;
+    if (at === null || at === undefined) { told.textContent = ""; return; }
+    var parts = [options.label(plot.data[0][at])];
+    options.rows(at).forEach(function (row) {
+      if (row[1] !== null && row[1] !== undefined) parts.push(row[0] + " " + size(row[1]));
+    });
+    told.textContent = parts.join("  ·  ");
+  }
+
+  function steer(plot, event) {
+    var times = plot.data[0], scale = plot.scales.x, at = plot.cursor.idx;
+    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      var next = at === null || at === undefined ? times.length - 1 : at + (event.key === "ArrowLeft" ? -1 : 1);
+      next = Math.min(Math.max(next, 0), times.length - 1);
+      plot.setCursor({ left: plot.valToPos(times[next], "x"), top: plot.over.clientHeight / 2 });
+    } else if (event.key === "+" || event.key === "-") {
+      var middle = at === null || at === undefined ? (scale.min + scale.max) / 2 : times[at];
+      var half = (scale.max - scale.min) * (event.key === "+" ? 0.25 : 1);
+      plot.setScale("x", {
+        min: Math.max(middle - half, times[0]), max: Math.min(middle + half, times[times.length - 1])
+      });
+    } else if (event.key === "Escape") {
+      plot.setScale("x", { min: times[0], max: times[times.length - 1] });
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  function curveChart(chart) {
+    var tables = chart.curves.map(function (curve) { return [curve.times, curve.values]; });
+    var columns = tables.length > 1 ? uPlot.join(tables) : tables[0];
+    mount(chart.id, {
+      cursor: { sync: { key: "time" }, drag: { x: true, y: false } },
+      scales: { x: { time: false }, y: { range: [0, chart.ceiling] } },
+      axes: axes(true),
+      series: [{}].concat(chart.curves.map(function (curve) {
+        return {
+          label: curve.name, spanGaps: true, width: 1.8, dash: DASHES[curve.place], points: { show: false },
+          stroke: function () { return colour("--curve-" + curve.place); }
+        };
+      })),
+      hooks: { draw: [horizontal(chart.limits), vertical(chart.moments)] },
+      label: relative,
+      rows: function (at) {
+        return chart.curves.map(function (curve, place) { return [curve.name, columns[place + 1][at]]; });
+      }
+    }, columns, chart.where);
+  }
+
+  // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
+  function areaChart(chart) {
+    var sums = [], below = chart.times.map(function () { return 0; });
+    chart.areas.forEach(function (area) {
+      below = below.map(function (value, at) { return value + area.values[at]; });
+      sums.push(below);
+    });
+    var order = chart.areas.map(function (_, place) { return place; }).reverse();
+    mount(chart.id, {
+      cursor: { drag: { x: true, y: false } },
+      scales: { x: { time: false }, y: { range: function (plot, low, high) { return [0, Math.max(high * 1.04, 1)]; } } },
+      axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
+      series: [{}].concat(order.map(function (place) {
+        return {
+          label: chart.areas[place].name, fill: chart.areas[place].colour, width: 0.6, points: { show: false },
+          stroke: function () { return colour("--panel"); }
+        };
+      })),
+      hooks: { draw: [vertical(chart.timed ? [{ at: 0, label: "the failure" }] : [])] },
+      label: chart.timed ? relative : function (event) { return "event " + event.toLocaleString("en"); },
+      rows: function (at) {
+        return [["in all", sums[sums.length - 1][at]]].concat(
+          order.map(function (place) { return [chart.areas[place].name, chart.areas[place].values[at]]; })
+        );
+      }
+    }, [chart.times].concat(order.map(function (place) { return sums[place]; })), chart.where + ", live memory");
+  }
+
+  // Who held what, as nested rectangles. A category opens by click or Enter; Escape goes back.
+  function ownerMap(place, before) {
+    var holder = element("figure", "owners live");
+    var caption = element("figcaption");
+    caption.appendChild(element("strong", "", place.where));
+    var hint = element("span", "", " area is bytes; open a category by click or Enter, Escape goes back");
+    caption.appendChild(hint);
+    var canvas = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    canvas.setAttribute("class", "treemap");
+    canvas.setAttribute("width", "100%");
+    canvas.setAttribute("role", "group");
+    canvas.setAttribute("aria-label", "Who held " + place.where);
+    var told = element("output", "reading");
+    holder.appendChild(caption);
+    holder.appendChild(canvas);
+    holder.appendChild(told);
+    before.parentNode.insertBefore(holder, before);
+    var opened = null;
+
+    function open(category) { opened = category; draw(); }
+
+    function draw() {
+      var width = Math.max(holder.clientWidth, 240), height = Math.min(320, Math.max(180, width * 0.4));
+      canvas.setAttribute("height", String(height));
+      canvas.textContent = "";
+      var shown = opened ? { children: [opened] } : { children: place.children };
+      var root = d3.hierarchy(shown).sum(function (node) { return node.bytes || 0; })
+        .sort(function (a, b) { return b.value - a.value; });
+      d3.treemap().size([width, height]).paddingInner(1).paddingOuter(1).round(true)(root);
+      root.leaves().forEach(function (leaf) {
+        var category = leaf.parent.data.name;
+        var words = leaf.data.name + ": " + size(leaf.value) + " (" + category + "; " + leaf.data.how + ")";
+        var group = document.createElementNS(canvas.namespaceURI, "svg");
+        var wide = leaf.x1 - leaf.x0, high = leaf.y1 - leaf.y0;
+        [["x", leaf.x0], ["y", leaf.y0], ["width", wide], ["height", high]].forEach(function (pair) {
+          group.setAttribute(pair[0], String(pair[1]));
+        });
+        group.setAttribute("tabindex", "0");
+        group.setAttribute("role", "button");
+        group.setAttribute("aria-label", words);
+        var box = document.createElementNS(canvas.namespaceURI, "rect");
+        box.setAttribute("width", "100%");
+        box.setAttribute("height", "100%");
+        box.setAttribute("fill", data.colours[category] || "#c2c888");
+        group.appendChild(box);
+        if (wide > 70 && high > 20) {
+          label(group, leaf.data.name, 15, wide);
+          if (high > 36) label(group, size(leaf.value), 30, wide);
+        }
+        function read() { told.textContent = words; }
+        group.addEventListener("pointerenter", read);
+        group.addEventListener("focus", read);
+        group.addEventListener("click", function () { open(opened ? null : leaf.parent.data); });
+        group.addEventListener("keydown", function (event) {
+          if (event.key === "Enter") open(opened ? null : leaf.parent.data);
+          else if (event.key === "Escape") open(null);
+          else return;
+          event.preventDefault();
+          var first = canvas.querySelector("[tabindex]");
+          if (first) first.focus();
+        });
+        canvas.appendChild(group);
+      });
+    }
+
+    function label(group, text, y, width) {
+      var room = Math.floor((width - 10) / 6.6);
+      var made = document.createElementNS(canvas.namespaceURI, "text");
+      made.setAttribute("x", "6");
+      made.setAttribute("y", String(y));
+      made.textContent = text.length > room ? text.slice(0, Math.max(room - 1, 1)) + "…" : text;
+      group.appendChild(made);
+    }
+
+    draw();
+    return draw;
+  }
+
+  data.charts.forEach(curveChart);
+  data.windows.forEach(areaChart);
+  var holdings = document.getElementById("holdings");
+  var redraws = holdings ? data.owners.map(function (place) {
+    return ownerMap(place, holdings.parentNode.querySelector("table"));
+  }) : [];
+
+  var waiting = 0;
+  addEventListener("resize", function () {
+    clearTimeout(waiting);
+    waiting = setTimeout(function () {
+      plots.forEach(function (plot) { plot.setSize({ width: Math.max(plot.holder.clientWidth, 240), height: HEIGHT }); });
+      redraws.forEach(function (draw) { draw(); });
+    }, 100);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
+    plots.forEach(function (plot) { plot.redraw(false, true); });
+  });
+})();

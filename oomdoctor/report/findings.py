@@ -1,0 +1,147 @@
+"""Diagnoses as the report shows them: evidence linked to where it stands, remedies with what they free. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..model.diagnosis import Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
+from ..model.units import format_bytes
+from .anchors import Anchors
+from .text import format_value, one_line
+
+_LINE, _SOURCE, _PROSE = 400, 240, 4000
+"""The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
+
+
+@dataclass(frozen=True)
+class RemedyView:
+    """A change to make."""
+
+    do: str
+    check_first: str
+    """What it depends on and the input does not show, in a sentence; empty otherwise."""
+    lines: tuple[str, ...]
+    """Alternatives to copy; empty where the change is not a setting."""
+    note: str
+    effect: str
+    """What it frees and whether that is enough, in one sentence."""
+    enough: bool | None
+    cost: str
+    source: str
+
+
+@dataclass(frozen=True)
+class EvidenceView:
+    """A fact that speaks for or against."""
+
+    fact: str
+    meaning: str
+    value: str
+    source: str
+    anchor: str
+    """Where in the page the source stands: the log's line, else the fact; empty where neither is shown."""
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """A diagnosis."""
+
+    anchor: str
+    rule: str
+    cause: str
+    family: str
+    title: str
+    confidence: str
+    scope: str
+    explain: tuple[str, ...]
+    """Paragraphs."""
+    owner: str | None
+    explains: str | None
+    speaks_for: tuple[EvidenceView, ...]
+    speaks_against: tuple[EvidenceView, ...]
+    conditions: tuple[str, ...]
+    """The lines of the rule that the evidence decided, each once."""
+    remedies: tuple[RemedyView, ...]
+    not_remedies: tuple[NotRemedy, ...]
+    to_confirm: tuple[ToConfirm, ...]
+
+
+def view_findings(diagnosis: Diagnosis, anchors: Anchors) -> tuple[FindingView, ...]:
+    """The findings in their order."""
+    return tuple(_findings(diagnosis, anchors))
+
+
+def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
+    # Where memory was short a remedy is measured by what it frees.
+    short = diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY
+    taken: set[str] = set()
+    for finding in diagnosis.findings:
+        anchor = "rule-" + (re.sub(r"[^A-Za-z0-9]+", "-", finding.rule).strip("-")[:40] or "unnamed")
+        if anchor in taken:
+            anchor += "-" + re.sub(r"[^A-Za-z0-9]+", "-", " ".join(finding.scope.values())).strip("-")[:40]
+        while anchor in taken:
+            anchor += "x"
+        taken.add(anchor)
+        yield FindingView(
+            anchor=anchor,
+            rule=one_line(finding.rule, 40),
+            cause=one_line(finding.cause, 60),
+            family=one_line(finding.family, 40),
+            title=one_line(finding.title, _LINE),
+            confidence=finding.confidence.value,
+            scope=one_line(", ".join(finding.scope.values()), 80),
+            explain=tuple(one_line(each, _PROSE) for each in re.split(r"\n\s*\n", finding.explain) if each.strip()),
+            owner=None if finding.owner is None else one_line(finding.owner, _LINE),
+            explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
+            speaks_for=tuple(_evidence(each, finding, anchors) for each in finding.evidence if each.speaks == "for"),
+            speaks_against=tuple(
+                _evidence(each, finding, anchors) for each in finding.evidence if each.speaks == "against"
+            ),
+            conditions=tuple(dict.fromkeys(one_line(e.condition, _LINE) for e in finding.evidence if e.condition)),
+            remedies=tuple(_remedy(each, short=short) for each in finding.remedies),
+            not_remedies=tuple(
+                NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
+            ),
+            to_confirm=tuple(
+                ToConfirm(one_line(each.what, _LINE), one_line(each.command)) for each in finding.to_confirm
+            ),
+        )
+
+
+def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors) -> EvidenceView:
+    return EvidenceView(
+        fact=one_line(item.fact, 120),
+        meaning=one_line(item.meaning, _LINE),
+        value=format_value(item.value, item.unit),
+        source=one_line(item.source, _SOURCE),
+        anchor=anchors.of_source(item.source) or anchors.of_fact(item.fact, finding.scope.values()),
+    )
+
+
+def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
+    unknown = ", ".join(remedy.check_first)
+    return RemedyView(
+        do=one_line(remedy.do, _LINE),
+        check_first=one_line(f"Check first, the input does not show it: {unknown}.", _LINE) if unknown else "",
+        # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
+        lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
+        note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
+        effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
+        enough=remedy.enough,
+        cost=one_line(remedy.cost, _PROSE),
+        source=one_line(remedy.source, _SOURCE),
+    )
+
+
+def _effect(remedy: Remedy) -> str:
+    """What it frees and whether that is enough; empty where neither can be computed from the evidence."""
+    if remedy.frees_bytes is None:
+        return {True: "Enough by itself.", False: "Not enough by itself.", None: ""}[remedy.enough]
+    frees = f"Frees {format_bytes(remedy.frees_bytes)}"
+    return {
+        True: f"{frees}, which is enough.",
+        False: f"{frees}, which is not enough by itself.",
+        None: f"{frees}; whether that is enough is not known.",
+    }[remedy.enough]

@@ -1,0 +1,97 @@
+"""The data from which the report's script draws its charts anew, so that they can be zoomed and read by the pointer.
+
+Everything the script shows is in the page without it; it reads numbers and plain text from a JSON block, builds no
+markup from them and asks nothing from outside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from markupsafe import Markup
+
+from .owners import HoldingView
+from .palette import CATEGORIES
+from .timeline import Chart
+from .window import WindowView
+
+LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
+_MOST_OWNERS = 60
+"""Of a place in the map of owners: smaller ones cannot be seen in it."""
+
+
+def page_data(charts: Sequence[Chart], windows: Sequence[WindowView], holdings: Sequence[HoldingView]) -> Markup:
+    """The JSON for the page's data block; empty where nothing can be interactive. `<` is escaped: no text ends it."""
+    data = {
+        "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
+        "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
+        "owners": list(_owners(holdings)),
+        "colours": {category.label: category.colour for category in CATEGORIES},
+    }
+    if not any(data[name] for name in ("charts", "windows", "owners")):
+        return Markup("")
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+@cache
+def scripts() -> tuple[Markup, ...]:
+    """The libraries, then what draws with them: each the content of one inline script."""
+    folder = files(__package__) / "assets"
+    return tuple(
+        Markup((folder / name).read_text(encoding="utf-8").strip().replace("</script", "<\\/script"))
+        for name in (*LIBRARIES, "report.js")
+    )
+
+
+def _chart(chart: Chart, number: int) -> dict[str, Any]:
+    return {
+        "id": f"chart-{number}",
+        "where": chart.where,
+        "ceiling": chart.ceiling_bytes,
+        "limits": list(chart.limits_bytes),
+        "moments": [{"at": moment.seconds, "label": moment.label} for moment in chart.moments],
+        "curves": [
+            {"name": curve.name, "place": curve.place % 4, "times": curve.times_seconds, "values": curve.values_bytes}
+            for curve in chart.curves
+        ],
+    }
+
+
+def _window(window: WindowView, number: int) -> dict[str, Any]:
+    return {
+        "id": f"window-{number}",
+        "where": window.where,
+        "timed": window.is_timed,
+        "times": window.times_seconds,
+        "areas": [
+            {"name": area.names, "colour": area.category.colour, "values": area.values_bytes} for area in window.areas
+        ],
+    }
+
+
+def _owners(holdings: Sequence[HoldingView]) -> Iterator[dict[str, Any]]:
+    """A tree for each place: categories, in them owners. Only rows that add up are in it."""
+    places: dict[str, dict[str, list[HoldingView]]] = {}
+    for row in holdings:
+        if row.is_owner and row.bytes > 0:
+            places.setdefault(row.where, {}).setdefault(row.category.label, []).append(row)
+    for where, categories in places.items():
+        if sum(map(len, categories.values())) < 2:
+            continue
+        yield {
+            "where": where,
+            "children": [
+                {
+                    "name": label,
+                    "children": [
+                        {"name": row.owner, "bytes": row.bytes, "how": row.how_known} for row in rows[:_MOST_OWNERS]
+                    ],
+                }
+                for label, rows in categories.items()
+            ],
+        }

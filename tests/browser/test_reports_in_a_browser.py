@@ -1,0 +1,149 @@
+"""GIVEN a report WHEN a real browser opens it THEN it asks for nothing, runs only its own scripts, and can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snapshots import programs
+from snapshots.make import MIB, Device, frame, snapshot, write
+
+from oomdoctor.diagnose import diagnose
+from oomdoctor.report import render
+
+ROOT = Path(__file__).parents[2]
+REPORTS = sorted((ROOT / "reports").glob("*.html"))
+WIDE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 844}
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("wide", {"viewport": WIDE}),
+        ("narrow", {"viewport": NARROW}),
+        ("dark", {"viewport": WIDE, "color_scheme": "dark"}),
+        ("plain", {"viewport": WIDE, "java_script_enabled": False}),
+    ],
+)
+def test_a_sample_opens_without_complaint_or_request(opened: Any, path: Path, name: str, options: Any) -> None:
+    page = opened(path, **options)
+    assert page.complaints == []
+    assert page.requests == [path.absolute().as_uri()]
+    width = page.page.evaluate("document.documentElement.scrollWidth") if name != "plain" else 0
+    assert width <= options["viewport"]["width"]
+    assert page.page.locator("h1").is_visible()
+    page.picture(f"{path.stem}-{name}")
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_the_answer_is_on_the_first_screen(opened: Any, path: Path) -> None:
+    page = opened(path, viewport=WIDE, java_script_enabled=False).page
+    for name in ("h1", "#cause", "#change"):
+        if page.locator(name).count():
+            box = page.locator(name).first.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= WIDE["height"], name
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    device = programs.kept_outputs()
+    device.fail(1 << 30, 5 << 20, [frame("<module>", "/home/me/main.py", 7)])
+    path = tmp_path / "report.html"
+    path.write_text(render(diagnose([write(tmp_path / "s.pickle", snapshot(device))]), "html"), encoding="utf-8")
+    return path
+
+
+def test_the_pointer_reads_values(opened: Any, report: Path) -> None:
+    page = opened(report, viewport=WIDE).page
+    over = page.locator(".window .u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert "in all" in page.locator(".window .reading").inner_text()
+
+
+def test_dragging_zooms_and_escape_shows_all_again(opened: Any, report: Path) -> None:
+    page = opened(report, viewport=WIDE).page
+    over = page.locator(".window .u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    before = page.locator(".window canvas").screenshot()
+    page.mouse.move(box["x"] + 100, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 50)
+    page.mouse.up()
+    page.mouse.move(5, 5)
+    zoomed = page.locator(".window canvas").screenshot()
+    assert zoomed != before
+    page.locator(".window .live").focus()
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert page.locator(".window canvas").screenshot() != zoomed
+
+
+def test_the_keyboard_reads_values(opened: Any, report: Path) -> None:
+    page = opened(report, viewport=WIDE).page
+    page.locator(".window .live").focus()
+    page.keyboard.press("ArrowLeft")
+    first = page.locator(".window .reading").inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert first
+    assert page.locator(".window .reading").inner_text() != first
+
+
+def test_print_shows_the_static_pictures(opened: Any, report: Path) -> None:
+    page = opened(report, viewport=WIDE).page
+    assert not page.locator(".window svg.timeline").is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".window svg.timeline").is_visible()
+    assert not page.locator(".window .uplot").is_visible()
+
+
+def test_a_category_of_owners_opens_and_closes(opened: Any, tmp_path: Path) -> None:
+    path = next(path for path in REPORTS if path.stem == "run-kept-losses")
+    page = opened(path, viewport=WIDE).page
+    boxes = page.locator(".treemap").first.locator("[tabindex]")
+    every = boxes.count()
+    assert every > 3
+    boxes.first.click()
+    inside = boxes.count()
+    assert 0 < inside < every
+    boxes.first.focus()
+    page.keyboard.press("Escape")
+    assert boxes.count() == every
+
+
+HOSTILE = [
+    "<script>document.title='pwned'</script>",
+    "</script><script>document.title='pwned'</script>",
+    '"><img src=x onerror="document.title=\'pwned\'">',
+    "';document.title='pwned';//",
+    "<!--<script>document.title='pwned'",
+    "\u2028document.title='pwned'",
+]
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_hostile_names_stay_text(opened: Any, tmp_path: Path, words: str) -> None:
+    device = Device()
+    device.free(device.malloc(200 * MIB, []))
+    rows = [device.malloc(20 * MIB, [frame(words, f"/x/{number}{words}.py", number + 1)]) for number in range(9)]
+    for row in rows[::2]:
+        device.free(row)
+    device.fail(90 * MIB, 4 * MIB, [frame(words, f"/x/{words}.py", 1)])
+    snapshot_path = write(tmp_path / "s.pickle", snapshot(device))
+    log = tmp_path / "a.log"
+    log.write_text(
+        f"{words}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB. {words}\n{words}\n"
+    )
+    path = tmp_path / "report.html"
+    path.write_text(render(diagnose([snapshot_path, log]), "html"), encoding="utf-8")
+    page = opened(path, viewport=WIDE)
+    assert page.complaints == []
+    assert page.requests == [path.as_uri()]
+    assert "pwned" not in page.page.title() or "<script>" in page.page.title()
+    assert page.page.evaluate("document.querySelectorAll('img, iframe, object, embed').length") == 0
