@@ -18,6 +18,8 @@ from .output import say, soften_streams
 COMMANDS = {
     "run": ("run:run", "Run a command under watch and report if it dies of memory."),
     "analyze": ("analyze:analyze", "Read what is left of a crash: logs, snapshots, nvidia-smi, bundles."),
+    "report": ("report:report", "Make the reports of an incident folder again."),
+    "open": ("report:open_report", "Show the report of an incident folder in a browser."),
     "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),
     "export": ("export:export", "Write a snapshot in a form that other tools read."),
     "explain": ("explain:explain", "Print the playbook's page of one rule."),

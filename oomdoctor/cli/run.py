@@ -10,9 +10,9 @@ import click
 from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
+from .bundle_reports import write_reports
 from .output import say
 
-_REPORTS = {"report.html": "html", "report.json": "json", "report.md": "markdown"}
 _MOST_EVENTS = 10_000_000
 
 
@@ -136,24 +136,13 @@ def _conclude(outcome: RunOutcome, report: str) -> None:
         say(f"evidence in {_shown(outcome.bundle)}")
         return
     try:
-        summary = _make_reports(outcome.bundle)
+        summary = write_reports(outcome.bundle)
     except Exception as error:
         say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
-        say(f"to make it later: oomdoctor analyze {_shown(outcome.bundle)}")
+        say(f"to make it later: oomdoctor report {_shown(outcome.bundle)}")
         return
     say(summary)
     say(f"report: {_shown(outcome.bundle / 'report.html')}")
-
-
-def _make_reports(bundle: Path) -> str:
-    """Write the three reports into the bundle and give the summary's words."""
-    from ..diagnose import diagnose
-    from ..report import render
-
-    diagnosis = diagnose([bundle])
-    for name, form in _REPORTS.items():
-        (bundle / name).write_text(render(diagnosis, form), encoding="utf-8")
-    return diagnosis.summary
 
 
 def _shown(path: Path) -> str:

@@ -9,6 +9,7 @@ beside it, and what is idle, free or unexplained is drawn as a pattern.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 INK = "#14171c"
 """Text on a coloured segment, in both colour schemes."""
@@ -60,6 +61,7 @@ _DRAWN = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def category_of(name: str) -> Category:
     """The category a budget part, owner or curve belongs to by its name."""
     # Padded, so that `free ` finds the word and not `freed`.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from ..model.diagnosis import Incident, Series
 from ..model.units import format_bytes, format_seconds
@@ -13,7 +16,7 @@ from .text import one_line
 
 LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""
-POINTS = 600
+POINTS = 500
 """Most points of a curve: more cannot be told apart in the picture."""
 
 _MOST_MOMENTS = 6
@@ -97,28 +100,26 @@ def _is_device(where: str) -> bool:
 
 def _top(group: list[Series]) -> int:
     """The highest that is drawn: of the curves, and of limits that are not far above them."""
-    top = max([1, *(value for each in group for value in each.values_bytes)])
+    top = max(1, *(max(each.values_bytes, default=1) for each in group))
     # A limit far above the curve would press it flat against the axis; it is named in words instead.
     return max([top, *(each.limit_bytes for each in group if each.limit_bytes and 0 < each.limit_bytes <= 3 * top)])
 
 
-def thin(points: list[tuple[float, int]], most: int = POINTS) -> list[tuple[float, int]]:
-    """At most `most` points that keep every bucket's lowest and highest value, and the first and the last points whole.
+def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
+    """Positions of at most `most` values: each bucket's lowest and highest, the first, and the last ones whole.
 
     A curve thinned by taking each n-th point would lose the spike that ended the run.
     """
-    if len(points) <= most or most < 4:
-        return points
-    inner = points[1:-1]
-    kept = [points[0]]
+    count = len(values)
+    if count <= most or most < 4:
+        return list(range(count))
+    height = np.asarray(values, dtype=np.float64)
     whole = min(LAST_WHOLE, (most - 4) // 3)
-    inner, last = inner[: len(inner) - whole], inner[len(inner) - whole :]
-    buckets = (most - 2 - whole) // 2
-    for bucket in range(buckets):
-        chunk = inner[bucket * len(inner) // buckets : (bucket + 1) * len(inner) // buckets]
-        low, high = min(chunk, key=lambda point: point[1]), max(chunk, key=lambda point: point[1])
-        kept.extend([low] if low == high else sorted((low, high)))
-    return [*kept, *last, points[-1]]
+    edges = np.linspace(1, count - 1 - whole, (most - 2 - whole) // 2 + 1).astype(np.int64).tolist()
+    kept = {0, *range(count - 1 - whole, count)}
+    for begin, end in pairwise(edges):
+        kept |= {begin + int(height[begin:end].argmin()), begin + int(height[begin:end].argmax())}
+    return sorted(kept)
 
 
 def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Incident, ...], top: int) -> Chart:
@@ -133,7 +134,7 @@ def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Inc
     drawn_limits = sorted(limit for limit in limits if limit <= top)
     ceiling = 1.06 * top
     curves = tuple(
-        _curve(each, thin(course), begin, span, zero, ceiling, place)
+        _curve(each, course, begin, span, zero, ceiling, place)
         for place, (each, course) in enumerate(zip(group, courses, strict=True))
     )
     place = one_line(where, 60)
@@ -196,8 +197,13 @@ def _end(failure: float | None, end: float, span: float) -> str:
 
 
 def _course(series: Series) -> list[tuple[float, int]]:
-    pairs = zip(series.times_seconds, series.values_bytes, strict=False)
-    return sorted((time, value) for time, value in pairs if math.isfinite(time)) or [(0.0, 0)]
+    """The points that are drawn, by time; a point without a time is none."""
+    count = min(len(series.times_seconds), len(series.values_bytes))
+    times = np.asarray(series.times_seconds[:count], dtype=np.float64)
+    known = np.flatnonzero(np.isfinite(times))
+    order = known[np.argsort(times[known], kind="stable")].tolist()
+    values = [series.values_bytes[place] for place in order]
+    return [(series.times_seconds[order[place]], values[place]) for place in thin(values)] or [(0.0, 0)]
 
 
 def _grid(ceiling: float, highest: float) -> tuple[Mark, ...]:

@@ -46,7 +46,7 @@ def test_a_report_that_fails_leaves_the_evidence_and_the_end(tmp_path, break_):
     done = run(tmp_path / "i", "raise SystemExit(9)", prelude=break_)
     assert done.returncode == 9
     assert made(tmp_path / "i") == set()
-    assert f"oomdoctor analyze {tmp_path / 'i'}".encode() in done.stderr
+    assert f"oomdoctor report {tmp_path / 'i'}".encode() in done.stderr
     assert b"Traceback" not in done.stderr
 
 

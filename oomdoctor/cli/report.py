@@ -1,0 +1,61 @@
+"""`oomdoctor report`: make the reports of an incident folder again. `oomdoctor open`: show one in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from ..errors import UsageError
+from .bundle_reports import NAMES, checked_bundle, write_reports
+from .output import print_report, say
+
+_BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@click.command(context_settings={"max_content_width": 80})
+@click.argument("bundle", type=_BUNDLE)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["terminal", *NAMES]),
+    help="Print one form instead of writing all three into the folder.",
+)
+@click.option("--rules", "directories", multiple=True, type=_BUNDLE, metavar="DIR", help="Rules of yours.")
+def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> None:
+    """Make the reports of the incident folder BUNDLE again: with newer rules, or after the run was cut short.
+
+    Exit status: 0 made; 2 wrong usage or not to be written; 3 it is no incident folder.
+    """
+    folder = checked_bundle(bundle)
+    if form is not None:
+        from ..diagnose import diagnose
+        from ..report import render
+
+        print_report(render(diagnose([folder], rules=directories), form))
+        return
+    summary = _written(folder, directories)
+    say(summary)
+    say(f"report: {folder / NAMES['html']}")
+
+
+@click.command("open", context_settings={"max_content_width": 80})
+@click.argument("bundle", type=_BUNDLE)
+def open_report(bundle: Path) -> None:
+    """Show the report of the incident folder BUNDLE in a browser; it is made first where there is none."""
+    page = checked_bundle(bundle) / NAMES["html"]
+    if not page.is_file():
+        _written(bundle, ())
+    if not webbrowser.open(page.absolute().as_uri()):
+        raise UsageError(f"no browser could be started here; the report is {page}")
+    say(f"opened {page}")
+
+
+def _written(folder: Path, directories: tuple[Path, ...]) -> str:
+    try:
+        return write_reports(folder, rules=directories)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write into {folder}: {error.strerror or error}; `--format html` prints the report instead"
+        ) from error
