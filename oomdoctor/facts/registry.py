@@ -52,6 +52,8 @@ _SPECS = (
     FactSpec("oom.stated_by_driver_only", FLAG, INCIDENT, "the driver or a library reported out of memory; torch's allocator did not"),
     FactSpec("oom.library", TEXT, INCIDENT, "library that reported the failure (cublas, cudnn, nccl, …)"),
     FactSpec("oom.library_code", TEXT, INCIDENT, "the library's own word for it (CUBLAS_STATUS_ALLOC_FAILED, …)"),
+    FactSpec("oom.library_beside", TEXT, INCIDENT, "who held most device memory in the process where the library found none"),
+    FactSpec("oom.library_beside_bytes", B, INCIDENT, "what that holder held"),
     FactSpec("oom.requested_by_library_bytes", B, INCIDENT, "what that library asked for"),
     FactSpec("oom.nvml_assert", FLAG, INCIDENT, "torch failed on NVML while reporting an out of memory (MIG, Tegra, some containers)"),
     FactSpec("oom.capped_by", NAME, INCIDENT, "what keeps the allocator below the device's capacity", names=("fraction", "buffer-limit", "watermark", "pool-limit")),
