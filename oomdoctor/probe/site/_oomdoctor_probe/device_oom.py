@@ -115,6 +115,9 @@ class _Observer:
         if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
             self._last_record = now
             records.write("device-oom", **self._describe("oom", self.count, device, None, None, None))
+        if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
+            handshake.ask()
+            self._not_before = monotonic() + _REST_SECONDS
 
     @guarded("recording that a device was out of memory")
     def told(self, chain: Sequence[BaseException], thread: str | None) -> None:
