@@ -68,7 +68,6 @@ def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
 
 def _run(scenario: Scenario, folder: Path) -> Outcome:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("OOMDOCTOR_", "PYTORCH_"))}
-    variables["OOMDOCTOR_CENSUS_SECONDS"] = "20"  # on a machine that does much else two are soon over
     with machine_of(scenario) as machine:
         command = [*WRAPPER, "--report", "always", "--output", str(folder), "--", *scenario.command()]
         ended = subprocess.run(

@@ -218,7 +218,7 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
     amounts = {name: size(found[1]) for name, regex in _MALLOC_ASYNC.items() if (found := regex.search(table))}
     if not amounts and not printed(line.text, match.start(), match.end()):
         return None
-    if amounts.get("allowed_bytes", 0) >= _UNSET_LIMIT_BYTES:
+    if (amounts.get("allowed_bytes") or 0) >= _UNSET_LIMIT_BYTES:
         del amounts["allowed_bytes"]
     lead = line.text[: match.start()].rstrip()
     exception = _EXCEPTION.search(f"{lead} ")
