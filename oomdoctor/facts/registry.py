@@ -153,7 +153,7 @@ _SPECS = (
     FactSpec("owner.holder_saved_bytes", B, DEVICE, "of these, what autograd keeps for the graphs of its tensors"),
     FactSpec("owner.holder_length", C, DEVICE, "elements it has"),
     FactSpec("owner.holder_is_container", FLAG, DEVICE, "it is a list, dict or other collection that can grow"),
-    FactSpec("owner.holder_is_of_a_step", FLAG, DEVICE, "its blocks came in one step; steps before had made as many and given them back"),
+    FactSpec("owner.holder_is_of_a_step", FLAG, DEVICE, "its blocks came in one step: steps before had made as many and given them back, or the source makes it anew in each"),
     FactSpec("owner.holder_is_by_name", FLAG, DEVICE, "it is a dict whose keys are all strings, as a model's parameters are kept"),
     FactSpec("owner.by_errors", TEXT, DEVICE, "of the variables that exceptions keep, of calls that failed before, the one that holds most"),
     FactSpec("owner.by_errors_bytes", B, DEVICE, "bytes that such variables hold, all together"),

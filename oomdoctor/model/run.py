@@ -185,6 +185,8 @@ class CensusGroup:
     length: int | None = None
     """Elements, of a collection."""
     adds: bool = False
+    of_a_step: bool = False
+    """A collection that each step makes anew, by the source: it goes backward once all is in it."""
     by_name: bool = False
     """A dictionary whose keys are all strings."""
     by_error: bool = False

@@ -120,6 +120,29 @@ def test_of_two_that_fail_together_each_is_told_what_the_other_held(
     assert how == "measured by NVML"
 
 
+NOT_PROBED = """
+import subprocess, sys, torch
+kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda")]
+text = "import ctypes, sys; held = ctypes.c_void_p(); cuda = ctypes.CDLL('libcuda.so.1');"
+text += "cuda.cudaMalloc(ctypes.byref(held), ctypes.c_size_t(5 << 30)); print('ready', flush=True); sys.stdin.read()"
+helper = subprocess.Popen([sys.executable, "-S", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+helper.stdout.readline()
+kept.append(torch.empty(4 << 30, dtype=torch.uint8, device="cuda"))
+"""
+
+
+def test_a_process_of_the_command_s_that_started_a_moment_ago_is_no_stranger(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB,))
+    report = watched(device, tmp_path / "incident", NOT_PROBED)
+    parts = check_closes(budget_of(report, "cuda:0"))
+    (other,) = [name for name in parts if name.startswith("other")]
+    assert other.startswith("other process of this command: pid ")
+    assert parts[other] == 5 * GIB + device.machine.cards.context_bytes
+    assert "NBR001" not in [one["rule"] for one in report["diagnoses"]]
+
+
 LIBRARY = """
 import sys, threading, torch, torch.multiprocessing as mp
 from torch import nn

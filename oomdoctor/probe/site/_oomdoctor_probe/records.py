@@ -35,13 +35,14 @@ census        id, pid, device, rank, complete, stopped, seconds, seconds_walking
               nodes, hooked, joined, training, devices, groups
               Who holds device memory, under the `id` of the device-oom or library-oom record it belongs to.
               `groups` is [{device, category, owner, file, line, function, bytes, saved_bytes, count, length,
-              earlier_length, earlier_seconds, adds, by_name, by_error, parts, largest_shape, largest_dtype,
+              earlier_length, earlier_seconds, adds, of_a_step, by_name, by_error, parts, largest_shape, largest_dtype,
               sample_addresses}, …], largest first, the smallest summed up; `category` is parameters, buffers,
               gradients, optimizer, kv, logits, batch (of a data loader), saved-for-backward, activations or other.
               `bytes` are those of the allocator's blocks (`joined`), without a snapshot those of storages;
               `saved_bytes` of these autograd saved. `length` is that of a
               collection; `earlier_length` what it was when the first census saw it, `earlier_seconds` before, null
-              where none did; `adds` as above; `by_name`: a dict whose keys are all strings; `by_error`: a variable of a
+              where none did; `adds` as above; `of_a_step`: the source makes the collection anew in each step and goes
+              backward once it is full; `by_name`: a dict whose keys are all strings; `by_error`: a variable of a
               call that has failed, kept by its exception; `parts` [[path, bytes], …] of a module. `largest_shape` and
               `largest_dtype` are those of its largest tensor; `sample_addresses` up to 256 of its blocks, evenly
               spread in the order of the collection, the first and the last among them. `devices` is [{device,
