@@ -70,6 +70,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
         facts.put("owner.optimizer_needed_bytes", _state_needed(groups), source, member)
+        copies = _copies(groups)
+        facts.put("owner.copies_bytes", sum(group.bytes for group in copies) or nothing, source, member)
+        facts.put("owner.copies", copies[0].owner if copies else None, source, member)
         together = owners_together(groups)
         if not together:
             continue
@@ -115,6 +118,15 @@ def _state_needed(groups: list[CensusGroup]) -> int | None:
     if not slots:
         return 2 * size
     return sum(round(slot.bytes * max(1.0, trained / slot.count)) for slot in slots if slot.count)
+
+
+def _copies(groups: list[CensusGroup]) -> list[CensusGroup]:
+    """Modules that are as the one with most parameters, to the last byte: copies of it, or it is one of them."""
+    models = sorted((g for g in groups if g.category == "parameters"), key=lambda group: -group.bytes)
+    if not models:
+        return []
+    first = (models[0].bytes, models[0].count, models[0].largest_shape, models[0].largest_dtype, models[0].parts)
+    return [g for g in models[1:] if (g.bytes, g.count, g.largest_shape, g.largest_dtype, g.parts) == first]
 
 
 def _largest_of(groups: list[CensusGroup], category: str) -> str | None:

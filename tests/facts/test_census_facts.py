@@ -290,3 +290,19 @@ def test_a_dictionary_of_names_is_known_as_such(by_name: bool) -> None:
     params = CensusGroup(0, "other", "dict 'params' local to init_params()", gib(20), 139, length=139, by_name=by_name)
     facts = derive_facts(evidence(replace(WHOLE, groups=(*GROUPS, params))))
     assert facts.value("owner.holder_is_by_name", "cuda:0") is by_name
+
+
+def test_how_much_of_the_device_the_weights_take_is_a_ratio() -> None:
+    facts = derive_facts(evidence(WHOLE))
+    assert facts.value("owner.weights_wanted_ratio") == pytest.approx((gib(2) + mib(100)) / gib(24))
+    assert derive_facts(evidence(None)).value("owner.weights_wanted_ratio") is None
+
+
+def test_a_model_that_is_another_to_the_last_byte_is_a_copy() -> None:
+    copy = replace(GROUPS[2], owner="Net 'target' local to train()")
+    other = replace(copy, owner="Net 'critic' local to train()", count=81)
+    given = replace(WHOLE, groups=(*GROUPS, copy, other))
+    facts = derive_facts(evidence(given))
+    assert facts.value("owner.copies_bytes", "cuda:0") == gib(2)
+    assert facts.value("owner.copies", "cuda:0") == "Net 'target' local to train()"
+    assert derive_facts(evidence(WHOLE)).value("owner.copies_bytes", "cuda:0") == 0
