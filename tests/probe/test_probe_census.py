@@ -337,15 +337,18 @@ class Sample:
 samples = [Sample(number) for number in range(70000)]
 samples[12345].extra['mask'] = mib(50)
 tensors = [mib() for _ in range(2000)]
+import time
+before = time.thread_time()
 take()
+print(time.thread_time() - before)
 """
-    census = taken(harness, text)
+    census, computed = map(json.loads, run(harness, text).stdout.splitlines())
     assert census["complete"]
     assert {row["owner"]: (row["bytes"] >> 20, row["length"]) for row in census["groups"]} == {
         "list 'tensors' global in script.py": (2000, 2000),
         "list 'samples' global in script.py": (50, 70000),
     }
-    assert census["seconds"] < 2.0
+    assert computed < 2.0  # of computing, however busy the machine is
 
 
 def test_what_was_frozen_is_found_by_the_walk(harness: Harness) -> None:
