@@ -35,6 +35,9 @@ class Tree:
     data_limit_bytes: int | None = None
 
 
+_DEEPEST_TREE = 64
+
+
 @dataclass
 class TreeReader:
     """Reads the tree below one process again and again; remembers only whether counting shared pages is affordable."""
@@ -65,6 +68,21 @@ class TreeReader:
             address_space_limit_bytes=_smallest_limit(tuple(memory), resource.RLIMIT_AS),
             data_limit_bytes=_smallest_limit(tuple(memory), resource.RLIMIT_DATA),
         )
+
+    def holds(self, pid: int) -> bool:
+        """Whether a process is in the tree just now: it may have been started since the tree was read."""
+        import psutil
+
+        for _ in range(_DEEPEST_TREE):
+            if pid == self.root:
+                return True
+            try:
+                pid = psutil.Process(pid).ppid()
+            except (psutil.Error, OSError):
+                return False
+            if pid <= 1:
+                return False
+        return False
 
     def _proportional(self, resident: dict[int, int]) -> int:
         begun = time.monotonic()

@@ -20,8 +20,9 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(
             Missing(
-                "failures that the program caught",
-                "torch tells nobody of them with cudaMallocAsync; only the one that ends a program or a thread is seen",
+                "who held the memory at failures that the program caught",
+                "with cudaMallocAsync torch tells nobody of them: they are counted by the errors that it makes, and "
+                "only one that ends a program or a thread has a census",
                 "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
             )
         )

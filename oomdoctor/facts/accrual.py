@@ -1,4 +1,5 @@
-"""owner.holder_accrued and growth.*: whether what the largest holder keeps came bit by bit, by its blocks' ages.
+"""owner.holder_accrued and growth.*: whether what the largest holder keeps came bit by bit, by its blocks' ages, unless
+the source says that each step makes it anew.
 
 The census names the holder and some of its blocks, the history says when each was allocated: no stacks are needed.
 """
@@ -23,6 +24,11 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for member, device, record, census in speaking_censuses(evidence):
         snapshot = snapshot_of(evidence, record)
         holder = largest_holder([group for group in census.groups if group.device == device.device])
+        if holder is not None and any(group.of_a_step for group in holder.groups):
+            facts.put("owner.holder_accrued", False, census.source, member)
+            facts.put("owner.holder_is_of_a_step", True, census.source, member)
+            facts.put("growth.steady", False, census.source, member)
+            continue
         if snapshot is None or holder is None or not _can_keep(holder.groups):
             continue
         found = _accrual(snapshot, device.device, [one for group in holder.groups for one in group.sample_addresses])

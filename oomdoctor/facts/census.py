@@ -16,7 +16,7 @@ from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from ..model.source import Source
 from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
-from .device_records import snapshot_of, speaking_records
+from .device_records import library_records, snapshot_of, speaking_records
 from .unheld import WORKSPACE, read_unheld
 
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
@@ -52,6 +52,7 @@ _FEWEST_HELD = 0.02
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Facts of each device that a census of its latest failure describes."""
+    of_libraries, beside = library_records(evidence), list[tuple[Holder, Source]]()
     for member, device, record, census in speaking_censuses(evidence):
         source = census.source
         groups = [group for group in census.groups if group.device == device.device]
@@ -69,10 +70,15 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         for name, category in (("owner.model", "parameters"), ("owner.optimizer", "optimizer")):
             facts.put(name, _largest_of(groups, category), source, member)
         facts.put("owner.optimizer_needed_bytes", _state_needed(groups), source, member)
+        copies = _copies(groups)
+        facts.put("owner.copies_bytes", sum(group.bytes for group in copies) or nothing, source, member)
+        facts.put("owner.copies", copies[0].owner if copies else None, source, member)
         together = owners_together(groups)
         if not together:
             continue
         top = together[0]
+        if record in of_libraries:
+            beside.append((top, source))
         facts.put("owner.top", words(top.first), source, member)
         facts.put("owner.top_bytes", top.bytes, source, member)
         holder = largest_holder(groups)
@@ -85,6 +91,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("owner.holder_is_container", holder.first.length is not None, source, member)
         facts.put("owner.holder_is_by_name", holder.first.by_name, source, member)
         facts.put("owner.holder_is_kv", holder.first.category == "kv", source, member)
+    if beside:
+        top, source = max(beside, key=lambda one: one[0].bytes)
+        facts.put("oom.library_beside", words(top.first), source)
+        facts.put("oom.library_beside_bytes", top.bytes, source)
 
 
 def _put_errors(groups: list[CensusGroup], source: Source, member: str, nothing: int | None, facts: FactSet) -> None:
@@ -108,6 +118,15 @@ def _state_needed(groups: list[CensusGroup]) -> int | None:
     if not slots:
         return 2 * size
     return sum(round(slot.bytes * max(1.0, trained / slot.count)) for slot in slots if slot.count)
+
+
+def _copies(groups: list[CensusGroup]) -> list[CensusGroup]:
+    """Modules that are as the one with most parameters, to the last byte: copies of it, or it is one of them."""
+    models = sorted((g for g in groups if g.category == "parameters"), key=lambda group: -group.bytes)
+    if not models:
+        return []
+    first = (models[0].bytes, models[0].count, models[0].largest_shape, models[0].largest_dtype, models[0].parts)
+    return [g for g in models[1:] if (g.bytes, g.count, g.largest_shape, g.largest_dtype, g.parts) == first]
 
 
 def _largest_of(groups: list[CensusGroup], category: str) -> str | None:
@@ -221,7 +240,7 @@ def _length(group: CensusGroup) -> str:
 
 
 def speaking_censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, DeviceOomRecord, Census]]:
-    """Each device once: by the census of its own last failure, else by that of another device's."""
+    """Each device once: by the census of its own last failure, else by another device's, else by a library's."""
     counted: dict[int, tuple[CensusDevice, DeviceOomRecord, Census]] = {}
     records = sorted(speaking_records(evidence).values(), key=lambda record: -record.time_seconds)
     for own in (True, False):
@@ -229,5 +248,9 @@ def speaking_censuses(evidence: Evidence) -> Iterator[tuple[str, CensusDevice, D
             for device in record.census.devices if record.census is not None else ():
                 if (device.device == record.device) is own and record.census is not None:
                     counted.setdefault(device.device, (device, record, record.census))
+    for record in library_records(evidence):
+        for device in record.census.devices if record.census is not None else ():
+            if record.census is not None:
+                counted.setdefault(device.device, (device, record, record.census))
     for index, (device, record, census) in sorted(counted.items()):
         yield device_member(index), device, record, census

@@ -74,6 +74,8 @@ class _Device:
         if total is None:
             return None
         free, own = value("oom.free_bytes"), value("oom.process_used_bytes")
+        if reading is not None and self.record is not None and self.record.requested_bytes is None:
+            free = reading.free_bytes  # of the same moment as all else: the error had come up to the top by then
         inside = list(self._inside())
         rest = None if free is None else total - (reserve or 0) - free
         wanted: list[Wanted] = [(RESERVE, reserve, how), *self._free(free), *inside]

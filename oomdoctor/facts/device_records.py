@@ -57,7 +57,19 @@ def speaking_record(evidence: Evidence, device: int | None) -> DeviceOomRecord |
 
 def run_of(evidence: Evidence, record: DeviceOomRecord) -> RunRecord | None:
     """The run that a record belongs to."""
-    return next((run for run in evidence.runs if any(record.source == one.source for one in run.device_ooms)), None)
+    for run in evidence.runs:
+        if any(record.source == one.source for one in (*run.device_ooms, *run.library_ooms)):
+            return run
+    return None
+
+
+def library_records(evidence: Evidence) -> tuple[DeviceOomRecord, ...]:
+    """The last failure of a library or the driver in each process, latest first; they do not say on which device."""
+    latest: dict[int, DeviceOomRecord] = {}
+    for run in evidence.runs:
+        for record in sorted(run.library_ooms, key=lambda record: record.time_seconds):
+            latest[record.pid] = record
+    return tuple(sorted(latest.values(), key=lambda record: -record.time_seconds))
 
 
 def snapshot_of(evidence: Evidence, record: DeviceOomRecord) -> Snapshot | None:

@@ -88,7 +88,8 @@ def _tell_of_one(event: LogEvent, record: DeviceOomRecord) -> bool:
         return False
     printed, held = _allocated(event), record.state.allocated_bytes if record.state is not None else None
     if printed is not None and held is not None and abs(printed - held) > max(_ROUNDING_BYTES, _ROUNDING * held):
-        return False
+        # What an uncaught error left was looked at later: what the failed call held for itself was given back by then.
+        return record.requested_bytes is None and held < printed
     return same_request(event.size("requested_bytes"), record.requested_bytes)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from .census import speaking_censuses
 from .census_holdings import census_holdings
 from .deriver import device_member
 from .device_records import speaking_records
@@ -50,6 +51,7 @@ def _owners(facts: FactSet) -> Iterator[Holding]:
 def _processes(evidence: Evidence, divided: set[str]) -> Iterator[Holding]:
     """The processes on each device, but for the failed one where what it holds is `divided` up already."""
     failed = {(device_member(device), record.pid) for device, record in speaking_records(evidence).items()}
+    failed |= {(member, record.pid) for member, _, record, _ in speaking_censuses(evidence)}
     for index, readings in readings_by_device(evidence).items():
         reading = next((one for one in reversed(readings) if one.processes is not None), readings[-1])
         for process in reading.processes or ():

@@ -223,6 +223,10 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
         cause = f"CUDA out of memory in process {record.pid}"
         where = device_member(record.device) if record.device is not None else "the program"
         yield Incident(record.time_seconds, where, cause, str(record.source), record.requested_bytes)
+    for record in run.library_ooms:
+        if not any(e.fields.get("masks_oom") is True for e in evidence.of_kind(EventKind.ACCELERATOR_ERROR)):
+            cause = f"a library or the driver found no memory left on a device, in process {record.pid}"
+            yield Incident(record.time_seconds, "the program", cause, str(record.source), is_memory=False)
     for exception in run.exceptions:
         cause = f"{exception.exception_type} in process {exception.pid}"
         if is_host_error(exception):

@@ -59,6 +59,20 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
             source = computed("owner.weights_bytes", "oom.requested_bytes", "activity.operation")
             wanted = weights + (requested if operation == "weights" else 0)
             facts.put("owner.weights_wanted_bytes", wanted, source, member)
+    _put_weights_ratio(facts)
+
+
+def _put_weights_ratio(facts: FactSet) -> None:
+    """Of the failed devices, the one that the weights fill most; unknown while one of them is."""
+    ratios = []
+    for member in facts.members(Scope.DEVICE):
+        if facts.value("oom.failed", member):
+            wanted, total = facts.size("owner.weights_wanted_bytes", member), facts.size("oom.total_bytes", member)
+            if wanted is None or not total:
+                return
+            ratios.append(wanted / total)
+    source = computed("owner.weights_wanted_bytes", "oom.total_bytes")
+    facts.put("owner.weights_wanted_ratio", max(ratios, default=None), source)
 
 
 def _has_activations_like(member: str, facts: FactSet) -> bool:

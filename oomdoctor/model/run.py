@@ -185,6 +185,8 @@ class CensusGroup:
     length: int | None = None
     """Elements, of a collection."""
     adds: bool = False
+    of_a_step: bool = False
+    """A collection that each step makes anew, by the source: it goes backward once all is in it."""
     by_name: bool = False
     """A dictionary whose keys are all strings."""
     by_error: bool = False
@@ -239,7 +241,7 @@ class Census:
 
 @dataclass(frozen=True)
 class DeviceOomRecord:
-    """What the probe's out-of-memory observer saw, before torch raised; without one, what an uncaught error left."""
+    """What the probe's out-of-memory observer saw, before torch raised; otherwise what an error left."""
 
     source: Source
     time_seconds: float
@@ -315,6 +317,8 @@ class RunRecord:
     processes: tuple[ProcessRecord, ...] = ()
     exceptions: tuple[ExceptionRecord, ...] = ()
     device_ooms: tuple[DeviceOomRecord, ...] = ()
+    library_ooms: tuple[DeviceOomRecord, ...] = ()
+    """Failures that no allocator of torch's met: uncaught errors of libraries and the driver."""
     allocator_states: tuple[AllocatorState, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     host: Mapping[str, str] = field(default_factory=dict)

@@ -65,7 +65,7 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     processes = _Processes(bundle, shown)
     variables = _words(manifest.get("variables"))
     known = processes.processes()
-    failures = processes.device_ooms()
+    failures = processes.failures("device-oom")
     watched = {process.pid for process in known} | {record.pid for record in failures}
     looks = _device_readings(bundle.supervisor, f"{shown}supervisor.records")
     devices = number_devices(tuple(_with_own(look, watched) for look in looks), known, variables)
@@ -89,6 +89,7 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         processes=known,
         exceptions=processes.exceptions(),
         device_ooms=failures,
+        library_ooms=processes.failures("library-oom"),
         allocator_states=processes.allocator_states(),
         versions=_versions(bundle, processes),
         host=_words(manifest.get("host")),
@@ -195,10 +196,11 @@ class _Processes:
             )
         return tuple(found)
 
-    def device_ooms(self) -> tuple[DeviceOomRecord, ...]:
+    def failures(self, kind: str) -> tuple[DeviceOomRecord, ...]:
+        """Records of `device-oom` or `library-oom`, each with its census."""
         found = []
         censuses = {(pid, _text(record.data.get("id"))): record for pid, record in self._of_kind("census")}
-        for pid, record in self._of_kind("device-oom"):
+        for pid, record in self._of_kind(kind):
             data = record.data
             census = censuses.get((pid, _text(data.get("id"))))
             count = _size(data.get("count"))

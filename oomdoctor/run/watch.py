@@ -12,7 +12,7 @@ from ..collect.cgroup import find_memory_cgroup, read_pressure, read_system_oom_
 from ..collect.host import Tree, TreeReader, read_host, read_limits
 from ..collect.nvml import Nvml
 from ..collect.sampler import Sampler, Thinner
-from ..model.devices import DeviceReading
+from ..model.devices import DeviceProcess, DeviceReading
 from ..model.run import HostLimits, OomCounters
 from .baseline import Baseline
 from .handshake import Handshake
@@ -123,7 +123,21 @@ class Watch:
             if not self._nvml.open():
                 return
             self._writer.append("versions", {"versions": self._nvml.versions()})
-        self._write_devices(self._nvml.read(self._pids))
+        self._write_devices(self._read_devices())
+
+    def _read_devices(self) -> tuple[DeviceReading, ...]:
+        """Every device now. A process that the command has started since the last look at the host is its own."""
+        return tuple(
+            replace(
+                reading, processes=None if reading.processes is None else tuple(map(self._judged, reading.processes))
+            )
+            for reading in self._nvml.read(self._pids)
+        )
+
+    def _judged(self, process: DeviceProcess) -> DeviceProcess:
+        if process.own or process.pid is None or not self._tree_reader.holds(process.pid):
+            return process
+        return replace(process, own=True)
 
     def _write_devices(self, readings: tuple[DeviceReading, ...], always: bool = False, asked: bool = False) -> None:
         for reading in readings:
@@ -139,7 +153,7 @@ class Watch:
         """A process has run out of device memory and still holds it."""
         # A command may fail before NVML has been opened. A look that comes too late names its process no longer.
         if self._devices_seen.is_set() or self._nvml.open():
-            self._write_devices(self._nvml.read(self._pids), always=True, asked=True)
+            self._write_devices(self._read_devices(), always=True, asked=True)
         sample = read_host(self._tree_reader.read(), self._group)
         self._writer.append("sample", {**vars(sample), "time": sample.time_seconds})
 

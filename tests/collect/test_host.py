@@ -39,6 +39,20 @@ def test_a_tree_counts_shared_pages_once(family):
     assert 64 * MIB < tree.resident_bytes < 110 * MIB
 
 
+def test_a_process_started_since_the_last_look_is_known_by_who_started_it(family):
+    time.sleep(0.1)
+    reader = TreeReader(family.pid)
+    _, child = reader.read().pids
+    assert [reader.holds(pid) for pid in (family.pid, child, os.getpid(), 1, 1 << 22)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert not TreeReader(child).holds(family.pid)
+
+
 def test_where_that_is_not_cheap_they_are_counted_in_each(family, monkeypatch):
     monkeypatch.setattr(host, "PSS_BUDGET_SECONDS", -1)
     reader = TreeReader(family.pid)

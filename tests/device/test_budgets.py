@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from closing import check_closes, check_outside
+from closing import check_closes, check_inside, check_outside
 from emulation.cards import MIB
 from on_device import Device
 
@@ -118,3 +118,100 @@ def test_of_two_that_fail_together_each_is_told_what_the_other_held(
     assert parts[other] == 10 * GIB - mine["device_free_bytes"] - reserved - context
     how = next(part["how_known"] for part in budget["parts"] if part["name"] == other)
     assert how == "measured by NVML"
+
+
+NOT_PROBED = """
+import subprocess, sys, torch
+kept = [torch.empty(1 << 30, dtype=torch.uint8, device="cuda")]
+text = "import ctypes, sys; held = ctypes.c_void_p(); cuda = ctypes.CDLL('libcuda.so.1');"
+text += "cuda.cudaMalloc(ctypes.byref(held), ctypes.c_size_t(5 << 30)); print('ready', flush=True); sys.stdin.read()"
+helper = subprocess.Popen([sys.executable, "-S", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+helper.stdout.readline()
+kept.append(torch.empty(4 << 30, dtype=torch.uint8, device="cuda"))
+"""
+
+
+def test_a_process_of_the_command_s_that_started_a_moment_ago_is_no_stranger(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB,))
+    report = watched(device, tmp_path / "incident", NOT_PROBED)
+    parts = check_closes(budget_of(report, "cuda:0"))
+    (other,) = [name for name in parts if name.startswith("other")]
+    assert other.startswith("other process of this command: pid ")
+    assert parts[other] == 5 * GIB + device.machine.cards.context_bytes
+    assert "NBR001" not in [one["rule"] for one in report["diagnoses"]]
+
+
+LIBRARY = """
+import sys, threading, torch, torch.multiprocessing as mp
+from torch import nn
+MIB = 1 << 20
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8192, 8192, bias=False) for _ in range(16))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+def work(rank=0):
+    net = Net().cuda()
+    x = torch.empty(64, 8192, device="cuda", requires_grad=True)
+    scaled = x * 2
+    stash = [torch.empty(256 * MIB, dtype=torch.uint8, device="cuda") for _ in range(8)]
+    free_bytes, _ = torch.cuda.mem_get_info()
+    rest = torch.empty(free_bytes // (2 * MIB) * 2 * MIB - 6 * MIB, dtype=torch.uint8, device="cuda")
+    net(scaled)
+
+if __name__ == "__main__":
+    HOW
+"""
+HOWS = {
+    "in a thread": "one = threading.Thread(target=work); one.start(); one.join(); sys.exit(1)",
+    "in a spawned worker": "mp.spawn(work, nprocs=1)",
+}
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_where_a_library_failed_all_is_named_as_where_the_allocator_did(
+    device_with: Callable[..., Device], tmp_path: Path, how: str
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB,))
+    report = watched(device, tmp_path / "incident", LIBRARY.replace("HOW", HOWS[how]))
+    assert report["diagnoses"][0]["rule"] == "OVH002"
+    assert report["diagnoses"][0]["owner"] == "parameters of Net 'net' local to work()"
+    parts = check_closes(budget_of(report, "cuda:0"))
+    assert parts["weights and buffers"] == 4 * GIB
+    reserved = 8 * GIB - device.machine.cards.context_bytes - parts["free"]
+    check_outside(parts, device.machine.cards, 0, reserved, parts["free"])
+    (failed,) = [record for record in records(tmp_path / "incident", "library-oom") if record["snapshot_path"]]
+    check_inside(parts, tmp_path / "incident" / failed["snapshot_path"], 0)
+    assert failed["autograd_on"] is None
+
+
+def test_without_snapshots_the_holders_beside_a_library_are_named_by_the_sizes_of_their_tensors(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB,))
+    variables = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
+    report = watched(device, tmp_path / "incident", LIBRARY.replace("HOW", "work()"), **variables)
+    parts = check_closes(budget_of(report, "cuda:0"))
+    assert parts["weights and buffers"] == 4 * GIB
+    assert [record["what"] for record in records(tmp_path / "incident", "probe-error")] == [
+        "turning allocation history on",
+        "attaching the out-of-memory observer",
+    ]
+
+
+def test_of_several_cards_the_holder_on_the_fullest_is_named(
+    device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    device = device_with(memory_bytes=(8 * GIB, 8 * GIB))
+    text = "import torch\nother = torch.empty(1 << 30, dtype=torch.uint8, device='cuda:0')\ntorch.cuda.set_device(1)\n"
+    report = watched(device, tmp_path / "incident", text + LIBRARY.replace("HOW", "work()"))
+    assert report["diagnoses"][0]["owner"] == "parameters of Net 'net' local to work()"
+    assert check_closes(budget_of(report, "cuda:0"))["held by variables and containers"] == GIB
+    assert check_closes(budget_of(report, "cuda:1"))["weights and buffers"] == 4 * GIB

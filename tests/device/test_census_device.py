@@ -27,7 +27,6 @@ def report_of(device_with: Callable[..., Device], tmp_path: Path) -> Callable[..
         script = tmp_path / "script.py"
         script.write_text("import torch\n" + text)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("OOMDOCTOR_", "PYTORCH_"))}
-        clean["OOMDOCTOR_CENSUS_SECONDS"] = "20"  # on a machine that does much else two are soon over
         device = device_with(memory_bytes=(memory,))
         folder = tmp_path / "incident"
         command = [*WRAPPER, "--output", str(folder), "--", "python", str(script)]
@@ -102,6 +101,51 @@ def test_without_observer_and_snapshot_the_holders_are_named_and_the_budget_clos
     assert sum(part["bytes"] for part in budget["parts"]) + budget["unattributed_bytes"] == budget["total_bytes"]
     assert budget["unattributed_bytes"] < 0.01 * budget["total_bytes"]
     assert report["facts"]["oom.requested_bytes@cuda:0"]["value"] == 256 << 20
+
+
+STEPS = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(4096, 4096, bias=False) for _ in range(16))
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        return x
+net = Net().cuda()
+size = 1 << 15
+while True:
+    try:
+        net(torch.empty(size, 4096, device="cuda")).sum().backward()
+        break
+    except EXPECTED:
+        size //= 2
+"""
+
+
+def test_without_observers_what_the_failed_call_gave_back_leaves_no_gap(
+    report_of: Callable[..., dict[str, Any]],
+) -> None:
+    report = report_of(STEPS.replace("EXPECTED", "ValueError"), **ASYNCHRONOUS)
+    (budget,) = [budget for budget in report["budget"] if budget["where"] == "cuda:0"]
+    parts = {part["name"]: part["bytes"] for part in budget["parts"]}
+    assert sum(parts.values()) + budget["unattributed_bytes"] == budget["total_bytes"]
+    assert budget["unattributed_bytes"] < 0.01 * budget["total_bytes"]
+    assert parts["weights and buffers"] == GIB
+    facts = report["facts"]
+    assert facts["oom.requested_bytes@cuda:0"]["value"] == 512 << 20
+    assert facts["oom.free_bytes@cuda:0"]["value"] < parts["free"]
+    assert "oom.allowed_bytes@cuda:0" not in facts
+
+
+def test_without_observers_caught_failures_are_counted(report_of: Callable[..., dict[str, Any]]) -> None:
+    report = report_of(STEPS.replace("EXPECTED", "torch.OutOfMemoryError"), **ASYNCHRONOUS)
+    assert report["verdict"] == "degraded"
+    assert report["diagnoses"][0]["rule"] == "NOT005"
+    assert report["facts"]["oom.count"]["value"] >= 1
+    (budget,) = [budget for budget in report["budget"] if budget["where"] == "cuda:0"]
+    assert budget["unattributed_bytes"] < 0.01 * budget["total_bytes"]
+    assert "who held the memory at failures that the program caught" in [gap["what"] for gap in report["missing"]]
 
 
 BACKWARD = """

@@ -38,7 +38,7 @@ def test_a_counter_that_fell_belongs_to_another_cgroup() -> None:
 def test_what_the_drivers_allocator_hides_is_said() -> None:
     settings = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
     evidence = Evidence(runs=(replace(RUN, variables=settings),))
-    assert "failures that the program caught" in [
+    assert "who held the memory at failures that the program caught" in [
         gap.what for gap in missing_evidence(evidence, derive_facts(evidence))
     ]
     evidence = Evidence(runs=(RUN,))

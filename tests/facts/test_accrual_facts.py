@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,7 @@ def _facts(folder: Path, *groups: CensusGroup, late: bool = True) -> FactSet:
         if late:
             kept.append(device.malloc(8 * MIB, []))
     found = read_snapshot(write(folder / "s.pickle", snapshot(device)), "snapshots/7-1.pickle")
-    held = tuple(
-        CensusGroup(0, g.category, g.owner, g.bytes, g.count, length=g.length, sample_addresses=tuple(kept))
-        for g in groups
-    )
+    held = tuple(replace(g, sample_addresses=tuple(kept)) for g in groups)
     census = Census(HERE, (CensusDevice(0, 160 * MIB, 160 * MIB, 0, 0),), held)
     record = DeviceOomRecord(
         HERE, 1050.0, 7, 0, 8 * MIB, 256 * MIB, 0, None, snapshot_path="snapshots/7-1.pickle", census=census
@@ -106,3 +104,10 @@ def test_a_store_that_each_step_fills_and_empties_is_of_the_step(tmp_path: Path)
     facts = derive_facts(Evidence(runs=(run(device_ooms=(record,)),), snapshots=(found,)))
     assert facts.value("owner.holder_is_of_a_step", "cuda:0") is True
     assert facts.value("owner.step_bytes", "cuda:0") == 224 * MIB
+
+
+def test_what_the_source_makes_anew_in_each_step_has_not_grown(tmp_path: Path) -> None:
+    facts = _facts(tmp_path, replace(LIST, of_a_step=True))
+    assert facts.value("owner.holder_is_of_a_step", "cuda:0") is True
+    assert facts.value("owner.holder_accrued", "cuda:0") is False
+    assert facts.value("growth.steady", "cuda:0") is False

@@ -63,6 +63,38 @@ def test_categories_are_measured_and_the_holder_is_named() -> None:
     )
 
 
+def beside_a_library(*devices: CensusDevice, groups: tuple[CensusGroup, ...] = GROUPS) -> Evidence:
+    record = DeviceOomRecord(HERE, 1050.0, 7, None, None, None, None, None, census=Census(HERE, devices, groups))
+    process = DeviceProcess(7, HELD + mib(448), "python", own=True)
+    reading = DeviceReading(0, HERE, time_seconds=1050.1, total_bytes=gib(24), free_bytes=gib(24) - HELD - mib(448),
+                            processes=(process,), at_failure=True)  # fmt: skip
+    state = AllocatorState(1050.05, 0, allocated_bytes=HELD + mib(8), reserved_bytes=HELD + mib(28), pid=7)
+    return Evidence(runs=(run(library_ooms=(record,), device_readings=(reading,), allocator_states=(state,)),))
+
+
+def test_beside_a_library_that_failed_the_holders_are_named_and_no_allocator_has_failed() -> None:
+    given = beside_a_library(DEVICE)
+    facts = derive_facts(given)
+    assert facts.value("oom.failed", "cuda:0") is None
+    assert facts.value("owner.weights_bytes", "cuda:0") == gib(2) + mib(100)
+    assert str(facts.value("oom.library_beside")).startswith("activations saved for backward by list 'losses' local")
+    assert facts.value("oom.library_beside_bytes") == gib(15) + 512 * 41
+    (budget,) = [one for one in budgets(given, facts) if one.where == "cuda:0"]
+    parts = {part.name: part.bytes for part in budget.parts}
+    assert (parts["activations saved for backward"], parts["context and libraries"]) == (gib(15), mib(420))
+    assert budget.unattributed_bytes == 0
+    rows = [row for row in holdings(given, facts) if row.where == "cuda:0"]
+    assert sum(row.bytes for row in rows) == DEVICE.allocated_bytes
+    (incident,) = find_incidents(given)
+    assert (incident.where, incident.is_memory) == ("the program", False)
+
+
+def test_of_several_devices_the_largest_holder_counts_beside_a_library() -> None:
+    small = replace(LOSSES, device=1, owner="'seen' global in train.py", bytes=gib(1), saved_bytes=0, category="other")
+    facts = derive_facts(beside_a_library(CensusDevice(1, gib(1), gib(1), 0, 0), DEVICE, groups=(small, *GROUPS)))
+    assert facts.value("oom.library_beside_bytes") == gib(15) + 512 * 41
+
+
 def test_holdings_and_budget_add_up() -> None:
     given = evidence(WHOLE)
     facts = derive_facts(given)
@@ -258,3 +290,19 @@ def test_a_dictionary_of_names_is_known_as_such(by_name: bool) -> None:
     params = CensusGroup(0, "other", "dict 'params' local to init_params()", gib(20), 139, length=139, by_name=by_name)
     facts = derive_facts(evidence(replace(WHOLE, groups=(*GROUPS, params))))
     assert facts.value("owner.holder_is_by_name", "cuda:0") is by_name
+
+
+def test_how_much_of_the_device_the_weights_take_is_a_ratio() -> None:
+    facts = derive_facts(evidence(WHOLE))
+    assert facts.value("owner.weights_wanted_ratio") == pytest.approx((gib(2) + mib(100)) / gib(24))
+    assert derive_facts(evidence(None)).value("owner.weights_wanted_ratio") is None
+
+
+def test_a_model_that_is_another_to_the_last_byte_is_a_copy() -> None:
+    copy = replace(GROUPS[2], owner="Net 'target' local to train()")
+    other = replace(copy, owner="Net 'critic' local to train()", count=81)
+    given = replace(WHOLE, groups=(*GROUPS, copy, other))
+    facts = derive_facts(evidence(given))
+    assert facts.value("owner.copies_bytes", "cuda:0") == gib(2)
+    assert facts.value("owner.copies", "cuda:0") == "Net 'target' local to train()"
+    assert derive_facts(evidence(WHOLE)).value("owner.copies_bytes", "cuda:0") == 0

@@ -30,6 +30,10 @@ RECORD = {
 }
 OBSERVER = {"1.13": "_cuda_attachOutOfMemoryObserver", "2.0": "_cuda_attachOutOfMemoryObserver"}
 
+MESSAGE = (
+    "CUDA out of memory. Tried to allocate %d bytes",
+    "Allocation on device 0 would exceed allowed memory. (out of memory)\nRequested : %d bytes",
+)
 INIT = """
 __version__ = {version!r}
 class OutOfMemoryError(RuntimeError): pass
@@ -49,7 +53,7 @@ def allocate(size, device=0):
     if size > _C.free:
         for observer in _C.observers:
             observer(device, size, 1 << 34, _C.free)
-        raise OutOfMemoryError('CUDA out of memory. Tried to allocate %d bytes' % size)
+        raise OutOfMemoryError({message!r} % size)
     _C.free -= size
 """
 C = """
@@ -103,7 +107,7 @@ def write_stub(folder: Path, version: str) -> None:
     """Put the stub into a folder of the script's."""
     torch = folder / "torch"
     (torch / "cuda").mkdir(parents=True)
-    (torch / "__init__.py").write_text(INIT.format(version=version))
+    (torch / "__init__.py").write_text(INIT.format(version=version, message=MESSAGE[version == "cudaMallocAsync"]))
     (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
     (torch / "_C.py").write_text(
         C.format(

@@ -55,7 +55,11 @@ def test_an_uncaught_oom_leaves_figures_stack_and_snapshot(each: Harness, versio
         ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", True),
         ("CUDA error: out of memory", True),
         ("NCCL error: unhandled cuda error. Cuda failure 2 'out of memory'", True),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", True),
+        ("GET was unable to find an engine to execute this computation", True),
+        ("Triton Error [CUDA]: out of memory", True),
         ("CUDA error: device-side assert triggered", False),
+        ("CUDA out of memory. Tried to allocate 20.00 MiB, says who wraps it", False),
         ("the process group is NOT_INITIALIZED", False),
     ],
 )
@@ -69,7 +73,39 @@ def test_what_the_allocator_held_when_a_library_failed_is_recorded(each: Harness
     # the last state of a process is written at its end in any case
     assert len(states) == 1 + recorded
     assert {state["reserved_bytes"] for state in states} == {1 << 29}
+    failed = each.latest("library-oom")
+    assert len(failed) == recorded
+    if recorded:
+        assert (each.bundle / failed[0]["snapshot_path"]).exists()
+        assert [frame[2] for frame in failed[0]["frames"]] == ["<module>"]
+        assert [failed[0][name] for name in ("device", "autograd_on", "count")] == [None, None, 1]
     assert each.records("probe-error") == []
+    assert each.records("end")[0]["device_ooms"] == 0
+
+
+MANY = """
+import threading, torch
+torch.cuda._lazy_init()
+def fail():
+    raise RuntimeError('CUDA error: out of memory')
+for _ in range(40):
+    one = threading.Thread(target=fail); one.start(); one.join()
+"""
+
+
+def test_of_many_failures_of_libraries_the_first_have_snapshots(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    harness.run(harness.script(MANY))
+    assert len(harness.latest("library-oom")) == 40
+    kept = sorted(path.stem.split("-", 1)[1] for path in harness.bundle.glob("snapshots/*"))
+    assert kept == ["library-1", "library-3"]
+
+
+def test_where_cuda_could_not_be_initialised_nothing_is_asked_of_torch(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    harness.run(harness.script("import torch\nraise RuntimeError('CUDA error: out of memory')"))
+    kinds = {record["kind"] for record in harness.records()}
+    assert kinds == {"process", "torch", "exception", "end"}
 
 
 def test_the_cards_that_a_process_sees_are_recorded(each: Harness) -> None:
@@ -163,12 +199,54 @@ def test_where_torch_has_no_observers_an_uncaught_error_tells(
     errors = [error["error"] for error in harness.records("probe-error")]
     assert errors == ["RuntimeError: not supported", "RuntimeError: no observers"]
     (record,) = harness.latest("device-oom")
-    # The stub has two devices: nobody knows which it was.
-    assert [record[name] for name in ("device", "requested_bytes", "device_free_bytes", "state")] == [None] * 4
+    # The stub has two devices; the message says which it was.
+    assert record["device"] == 0
+    assert [record[name] for name in ("requested_bytes", "device_free_bytes", "snapshot_path")] == [None] * 3
     assert (record["thread"], record["frames"][-1][2], record["count"]) == (thread, "allocate", 1)
     assert outermost in [frame[2] for frame in record["frames"]]
     assert harness.records("allocator")[0]["allocated_bytes"] == 1 << 29
     assert harness.records("end")[-1]["device_ooms"] == 1
+
+
+CAUGHT = """
+import torch
+torch.allocate(1 << 29)
+for size in range(40, 43):
+    try:
+        torch.allocate(1 << size)
+    except torch.OutOfMemoryError as error:
+        print(repr(error))
+try:
+    raise torch.OutOfMemoryError('CUDA out of memory')  # a program that tries what it does then
+except torch.OutOfMemoryError:
+    pass
+"""
+
+
+def test_where_torch_has_no_observers_caught_errors_are_counted(each: Harness) -> None:
+    write_stub(each.folder, "cudaMallocAsync")
+    script = each.script(CAUGHT)
+    watched, alone = each.run(script), each.run(script, probe=False)
+    assert (watched.stdout, watched.returncode) == (alone.stdout, alone.returncode)
+    found = each.latest("device-oom")
+    assert [(record["count"], record["device"]) for record in found] == [(1, 0), (2, 0), (3, 0)]
+    assert found[0]["state"]["allocated_bytes"] == 1 << 29
+    assert found[0]["frames"][0][2] == "<module>"
+    assert each.records("census") == []
+    assert each.records("end")[0]["device_ooms"] == 3
+
+
+def test_an_error_that_a_worker_sent_is_not_counted_where_it_is_unpacked(harness: Harness) -> None:
+    write_stub(harness.folder, "cudaMallocAsync")
+    text = """
+import multiprocessing, torch
+torch.cuda._lazy_init()
+receiver, sender = multiprocessing.Pipe()
+sender.send(torch.OutOfMemoryError('Allocation on device 0 would exceed allowed memory'))
+print(repr(receiver.recv()))
+"""
+    harness.run(harness.script(text))
+    assert [record["count"] for record in harness.latest("device-oom")] == [1]
 
 
 def test_an_error_that_a_worker_had_is_not_told_again_by_who_waited_for_it(harness: Harness) -> None:

@@ -218,6 +218,8 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
     amounts = {name: size(found[1]) for name, regex in _MALLOC_ASYNC.items() if (found := regex.search(table))}
     if not amounts and not printed(line.text, match.start(), match.end()):
         return None
+    if (amounts.get("allowed_bytes") or 0) >= _UNSET_LIMIT_BYTES:
+        del amounts["allowed_bytes"]
     lead = line.text[: match.start()].rstrip()
     exception = _EXCEPTION.search(f"{lead} ")
     return event(
@@ -231,6 +233,8 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+_UNSET_LIMIT_BYTES = 1 << 62
+"""Torch prints the largest number there is where nobody has set a fraction."""
 _MALLOC_ASYNC = {
     "allocated_bytes": re.compile(rf"Currently allocated {{0,12}}: ({SIZE})"),
     "requested_bytes": re.compile(rf"Requested {{0,24}}: ({SIZE})"),

@@ -2,7 +2,7 @@
 
 import torch
 
-CAUSE = {"cause": "non-torch-device", "record": False}
+CAUSE = {"cause": "non-torch-device", "record": False, "owner": "pool"}
 
 MIB = 1 << 20
 

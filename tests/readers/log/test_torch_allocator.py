@@ -297,6 +297,16 @@ def test_cuda_malloc_async() -> None:
     }
 
 
+def test_the_largest_number_there_is_is_no_limit() -> None:
+    (event,) = said(
+        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+        "Currently allocated     : 21.26 GiB\nRequested               : 4.00 GiB\nDevice limit            : 24.00 GiB\n"
+        "Free (according to CUDA): 2.28 GiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB\n"
+    )
+    assert event.size("requested_bytes") == 4 * GIB
+    assert "allowed_bytes" not in event.fields
+
+
 def test_a_failed_mapping_is_a_try_as_well() -> None:
     (event,) = said(
         "[W1129 15:39:56.7 CUDACachingAllocator.cpp:528] expandable_segments: memory mapping failed with OOM on device 1 while trying to map 20971520 bytes (free: 10485760, total: 4096)."

@@ -33,13 +33,18 @@ if TYPE_CHECKING:
     from .census_tally import Blocks
 
 SECONDS = 2.0
+_SHARE_OF_PASS = 0.4
 _SHARE_OF_WALKS = 0.6
+_SHARE_OF_LOOKS = 0.6
 _SHARE_OF_GRAPHS = 0.9
 _MOST_VOCABULARIES = 16
 
 
 def seconds() -> float:
-    """Time allowed: OOMDOCTOR_CENSUS_SECONDS, 2 if not set; 0 for none. On a busy machine it may be four times that."""
+    """Time allowed: OOMDOCTOR_CENSUS_SECONDS, 2 if not set; 0 for none.
+
+    Of computing: where others keep the thread waiting, it may be four times that by the clock on the wall.
+    """
     try:
         return float(os.environ.get("OOMDOCTOR_CENSUS_SECONDS", "") or SECONDS)
     except ValueError:
@@ -84,7 +89,7 @@ def _take(
 ) -> dict[str, object]:
     begun, started = monotonic(), now()
     reader = Reader(torch, device_type)
-    objects = census_objects.collect(torch, reader, started + allowed * _SHARE_OF_WALKS)
+    objects = census_objects.collect(torch, reader, started + allowed * _SHARE_OF_PASS)
     module = vars(torch.nn).get("Module") if "nn" in vars(torch) else None
     stacks = census_roots.Stacks(failing)
     walk = Walk(reader, module, started + allowed * _SHARE_OF_WALKS, stacks.running)
@@ -92,26 +97,28 @@ def _take(
     kept = census_roots.of_notebook()
     walk.follow(chain(own, census_roots.of_globals(stacks), census_roots.of_suspended(objects.suspended), kept))
     walk.follow(chain(libraries, census_roots.of_tracebacks(objects.tracebacks, stacks.running)))
-    if gc.get_freeze_count():
+    if gc.get_freeze_count() or not objects.complete:
         # `gc.freeze()`, as servers do: what was there before is not among the collector's objects.
-        _add_frozen(objects, walk)
-    live = [tensor for tensor in objects.tensors if next(iter(reader.storages(tensor)), None) is not None]
+        objects.add_reached(list(walk.held.values()))
+    claims = Claims(reader, Tally(blocks), started, allowed)
+    live = [
+        tensor for tensor in claims.while_there_is_time(objects.tensors, _SHARE_OF_LOOKS) if reader.remember(tensor)
+    ]
     making = census_comprehensions.under_way(stacks)
     climb = Climb(walk, [objects.tensors, objects.modules, live], started + allowed * _SHARE_OF_WALKS, making)
     climb.find(census_state.roots(objects.modules))
     walked = monotonic()
     owners = Owners(walk)
-    tally = Tally(blocks)
-    vocabulary = vocabulary_of(objects.modules, reader)
-    claims = Claims(reader, tally, vocabulary, batch_size_of(objects.loaders))
+    vocabulary = claims.vocabulary = vocabulary_of(objects.modules, reader)
+    claims.batch_size = batch_size_of(objects.loaders)
     census_state.claim(objects, owners, claims)
     census_state.claim_other_gradients(live, owners, claims)
     graph = Graph(torch, reader, objects.unpack_hooks, started + allowed * _SHARE_OF_GRAPHS)
     claims.claim_others(live, owners, graph, climb)
     graphed = monotonic()
     return {
-        "complete": objects.complete and walk.complete and graph.complete and graph.possible,
-        "stopped": _stopped(objects, walk, graph),
+        "complete": objects.complete and walk.complete and graph.complete and graph.possible and claims.complete,
+        "stopped": _stopped(objects, walk, graph, claims),
         "seconds": round(monotonic() - begun, 4),
         "seconds_walking": round(walked - begun, 4),
         "seconds_in_graphs": round(graphed - walked, 4),
@@ -121,22 +128,17 @@ def _take(
         "hooked": graph.hooked,
         "joined": blocks is not None,
         "training": census_state.is_training(objects),
-        "devices": tally.devices(sorted(vocabulary)[:_MOST_VOCABULARIES]),
-        "groups": tally.groups(lengths),
+        "devices": claims.tally.devices(sorted(vocabulary)[:_MOST_VOCABULARIES]),
+        "groups": claims.tally.groups(lengths),
     }
 
 
-def _add_frozen(objects: Objects, walk: Walk) -> None:
-    """Tensors and modules that the walk has reached and the pass has not."""
-    for kind, known in (("tensor", objects.tensors), ("module", objects.modules)):
-        seen = {id(held) for held in known}
-        known += [held for held in walk.held.values() if walk.kind(held) == kind and id(held) not in seen]
-
-
-def _stopped(objects: Objects, walk: Walk, graph: Graph) -> str | None:
+def _stopped(objects: Objects, walk: Walk, graph: Graph, claims: Claims) -> str | None:
     """What was cut short, in words."""
     if not objects.complete:
-        return "the pass over all objects, for want of time"
+        return "the pass over all objects, for want of time: what no variable leads to was not seen"
+    if not claims.complete:
+        return "the count of what each holder has, for want of time: the rest has no name"
     if not walk.complete:
         return "the walk from variables, for want of time: some holders have no name"
     if not graph.complete:

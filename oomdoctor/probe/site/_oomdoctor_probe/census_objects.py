@@ -33,6 +33,21 @@ class Objects:
         """A function is alive that may unpack what autograd saved."""
         self.seen = 0
         self.complete = True
+        self.bases: list[tuple[type, int]] = []
+        """The classes of torch that are looked for."""
+
+    def add_reached(self, reached: list[Any]) -> None:
+        """Take in what was reached in another way and the pass has not met."""
+        lists = {_TENSOR: self.tensors, _MODULE: self.modules, _OPTIMIZER: self.optimizers, _LOADER: self.loaders}
+        known = {id(held) for kind in lists.values() for held in kind}
+        codes: dict[int, int] = {}
+        for held in reached:
+            of = type(held)
+            code = codes.get(id(of))
+            if code is None:
+                code = codes[id(of)] = _classify(of, self.bases)
+            if code in lists and id(held) not in known:
+                lists[code].append(held)
 
 
 def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
@@ -46,7 +61,7 @@ def collect(torch: Any, reader: Reader, deadline: float) -> Objects:
         _TRACEBACK: found.tracebacks,
         _SUSPENDED: found.suspended,
     }
-    bases = [(reader.tensor, _TENSOR)]
+    bases = found.bases = [(reader.tensor, _TENSOR)]
     for path, code in _CLASSES:
         base: Any = torch
         for name in path.split("."):

@@ -7,7 +7,7 @@ import sys
 from .census_caches import cut, holds_pairs, is_called_cache
 from .census_containers import CACHE, as_dictionary, cached_function, elements, is_by_name
 from .census_roots import BACKWARD, RECOMPUTED
-from .growth_site import is_loop_variable, line_that_adds
+from .growth_site import is_loop_variable, is_made_each_step, line_that_adds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class Owner:
             if line is not None:
                 return line, True
         return self.line, False
+
+    @property
+    def is_of_a_step(self) -> bool:
+        """A collection that each step makes anew, and whose graphs are needed until it is full."""
+        return self.length is not None and is_made_each_step(self.file, self.name, self.first, self.last)
 
     @property
     def is_loop_variable(self) -> bool:

@@ -62,7 +62,7 @@ def is_training(objects: Objects) -> bool | None:
 
 def claim_other_gradients(tensors: list[Any], owners: Owners, claims: Claims) -> None:
     """Gradients of leaf tensors that no module holds."""
-    for tensor in tensors:
+    for tensor in claims.while_there_is_time(tensors):
         gradient = claims.reader.gradient(tensor)
         if gradient is not None:
             found = owners.of(tensor)

@@ -164,6 +164,7 @@ def _row(
         "earlier_length": earlier[0] if earlier is not None else None,
         "earlier_seconds": round(earlier[1], 3) if earlier is not None else None,
         "adds": adds,
+        "of_a_step": owner.is_of_a_step,
         "by_name": owner.by_name,
         "by_error": owner.by_error,
         "parts": [list(part) for part in parts] if category == "parameters" else [],

@@ -56,6 +56,7 @@ class Reader:
         self._is_lazy_copy = getattr(torch._C, "_is_cow_tensor", None)
         self._no_dispatch = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
         self._plain: dict[int, bool] = {}
+        self._known: dict[int, Storage] = {}
 
     def is_tensor(self, held: object) -> bool:
         """Whether it is a tensor, of whatever class."""
@@ -96,9 +97,19 @@ class Reader:
         for _, found in self.pieces(held):
             yield found
 
+    def remember(self, held: object) -> bool:
+        """Whether a tensor has memory. One that is kept until the census ends is looked at once: many ask for it.
+
+        Only figures are kept: who looks for the holders of a tensor would find a reference to it here.
+        """
+        found = self.storage(held)
+        if found is not None:
+            self._known[id(held)] = found
+        return found is not None or next(iter(self.pieces(held)), None) is not None
+
     def pieces(self, held: object) -> Iterator[tuple[object, Storage]]:
         """The tensor, or the plain tensors of a wrapper, each with its memory."""
-        found = self.storage(held)
+        found = self._known.get(id(held)) or self.storage(held)
         if found is not None:
             yield held, found
         elif self.is_tensor(held) and not self.is_plain(held):

@@ -4,8 +4,9 @@ torch calls its out-of-memory observers after the driver has refused and before 
 on unchanged. A program may run out of memory thousands of times on purpose (looking for the largest batch that fits),
 so records and snapshots get rarer as the count grows. Of the snapshots the first, the last and the largest stay.
 
-cudaMallocAsync has no observers. There an error that nobody caught is the first to be heard of it; its traceback still
-holds the variables of the functions that it came through.
+cudaMallocAsync has no observers. There the errors are counted as they are made (`error_hook`), and one that nobody
+caught is the first to tell more; its traceback still holds the variables of the functions that it came through. So it
+does when a library or the driver failed, of which no observer of torch's is told.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import sys
 from time import monotonic, time
 
-from . import finish, frames, handshake, identity, records
+from . import error_hook, finish, frames, handshake, identity, records
 from .allocator import read_state, write_states
 from .guard import guarded
 from .snapshot import write_snapshot
@@ -73,6 +74,10 @@ class _Observer:
         self._spent = 0.0
         self._kept: list[_Snapshot] = []
         self._lengths: Lengths | None = None
+        self._noticed = 0
+        """id() of the last error that was seen as it was made."""
+        self._noticed_on: int | None = None
+        self._library_count = 0
         self._writing = _thread.allocate_lock()
 
     @guarded("recording that a device is out of memory")
@@ -83,7 +88,7 @@ class _Observer:
             self._begin()
         self.count += 1
         now = monotonic()
-        about = self._describe(int(device), int(requested), int(total), int(free))
+        about = self._describe("oom", self.count, int(device), int(requested), int(total), int(free))
         self._unsnapped = about
         grown = int(requested) > _MUCH_LARGER * self._largest_requested
         self._largest_requested = max(self._largest_requested, int(requested))
@@ -100,25 +105,59 @@ class _Observer:
             self.snapshot()
 
     @guarded("recording that a device was out of memory")
-    def told(self, tracebacks: Tracebacks, thread: str | None) -> None:
-        """What an uncaught error says that no observer has seen: who holds the memory, of requests nothing."""
+    def noticed(self, error: BaseException, device: int | None) -> None:
+        """An error of the allocator is being made that no observer is told of; it may well be caught."""
+        if self.pid != os.getpid():
+            self._begin()
         self.count += 1
-        about = self._describe(0 if self._torch.cuda.device_count() == 1 else None, None, None, None)
-        rows = [row for traceback in tracebacks[:1] for row in frames.of_traceback(traceback)]
-        about.update(frames=rows, frames_of="current", thread=thread)
-        records.write("device-oom", **about)
+        self._noticed, self._noticed_on = id(error), device
+        now = monotonic()
+        if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
+            self._last_record = now
+            records.write("device-oom", **self._describe("oom", self.count, device, None, None, None))
+        if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
+            handshake.ask()
+            self._not_before = monotonic() + _REST_SECONDS
+
+    @guarded("recording that a device was out of memory")
+    def told(self, chain: Sequence[BaseException], thread: str | None) -> None:
+        """What an uncaught error says that no observer has seen: who holds the memory, of requests nothing."""
+        device = 0 if self._torch.cuda.device_count() == 1 else None
+        if self._noticed in map(id, chain):
+            device = self._noticed_on if device is None else device
+        else:
+            self.count += 1
+        about = self._describe("oom", self.count, device, None, None, None)
+        self._tell("device-oom", about, chain, thread)
+        self._count(about, None, _tracebacks(chain))
+
+    @guarded("recording that a library found no device memory")
+    def library_failed(self, chain: Sequence[BaseException], thread: str | None) -> None:
+        """The same of an error that is not the allocator's; it does not say which device it is about."""
+        self._library_count += 1
+        about = self._describe("library", self._library_count, None, None, None, None)
+        self._tell("library-oom", about, chain, thread)
+        if self._library_count <= _ALWAYS_IN_FULL or monotonic() >= self._not_before:
+            self._write("library-oom", about, _tracebacks(chain))
+
+    def _tell(self, kind: str, about: dict[str, object], chain: Sequence[BaseException], thread: str | None) -> None:
+        """Write down what ended the program or a thread, and have the supervisor look."""
+        # The stack has unwound: what is in force here was not in force there.
+        about.update(frames=frames.of_traceback(chain[0].__traceback__), frames_of="current", thread=thread)
+        about["autograd_on"] = None
+        records.write(kind, **about)
+        # In this order: what the supervisor sees is set beside the figures nearest in time.
         write_states(self._torch)
         handshake.ask()
-        self._count(about, None, tracebacks)
 
     def _describe(
-        self, device: int | None, requested: int | None, total: int | None, free: int | None
+        self, what: str, count: int, device: int | None, requested: int | None, total: int | None, free: int | None
     ) -> dict[str, object]:
         about: dict[str, object] = {
             "time": time(),
-            "id": "%d-oom-%d" % (self.pid, self.count),
+            "id": "%d-%s-%d" % (self.pid, what, count),
             "pid": self.pid,
-            "count": self.count,
+            "count": count,
             "device": device,
             "requested_bytes": requested,
             "device_total_bytes": total,
@@ -154,20 +193,22 @@ class _Observer:
             return
         try:
             about = self._unsnapped
-            if about is not None and self._spent < _SNAPSHOT_BUDGET_SECONDS:
-                self._write(about, failing)
+            if about is not None:
+                self._write("device-oom", about, failing)
         finally:
             self._writing.release()
 
-    def _write(self, about: dict[str, object], failing: Tracebacks) -> None:
+    def _write(self, kind: str, about: dict[str, object], failing: Tracebacks) -> None:
+        if self._spent >= _SNAPSHOT_BUDGET_SECONDS:
+            return
         started = monotonic()
-        name = "%d-%s.pickle" % (self.pid, about["count"])
+        name = "%d-%s%s.pickle" % (self.pid, "library-" if kind == "library-oom" else "", about["count"])
         try:
+            blocks: Blocks | None = None
             try:
-                blocks: Blocks | None = write_snapshot(self._torch, name)
+                # cudaMallocAsync has neither observers nor snapshots; the census does without.
+                blocks = write_snapshot(self._torch, name) if self.attached else None
             except Exception as error:
-                # As with cudaMallocAsync, which has none: the census does without.
-                blocks = None
                 records.write_error("writing a snapshot", error)
             self._count(about, blocks, failing)
         finally:
@@ -178,7 +219,7 @@ class _Observer:
             self._unsnapped = None
         if blocks is None:
             return
-        records.write("device-oom", **{**about, "snapshot_path": "snapshots/" + name})
+        records.write(kind, **{**about, "snapshot_path": "snapshots/" + name})
         state = about["state"]
         reserved = state.get("reserved_bytes") if isinstance(state, dict) else None
         self._keep(_Snapshot(name, reserved or 0))
@@ -212,34 +253,47 @@ class _Current:
 @guarded("attaching the out-of-memory observer")
 def watch(torch: Any) -> None:
     """Attach the observer in this process, once. torch keeps it until the process ends."""
-    current = _Current.observer
-    if current is not None and current.pid == os.getpid():
+    if current() is not None:
         return
     observer = _Current.observer = _Observer(torch)
     finish.count_device_ooms_with(count)
     attach = next((getattr(torch._C, name) for name in _OBSERVERS if hasattr(torch._C, name)), None)
-    if attach is None:
-        records.write_error("attaching the out-of-memory observer", "this torch has none")
-        return
-    attach(observer.observe)
-    observer.attached = True
+    try:
+        if attach is None:
+            records.write_error("attaching the out-of-memory observer", "this torch has none")
+        else:
+            attach(observer.observe)
+            observer.attached = True
+    finally:
+        if not observer.attached:
+            error_hook.watch(torch, lambda error, device: observer.noticed(error, device))
+
+
+def current() -> _Observer | None:
+    """The observer of this process."""
+    observer = _Current.observer
+    return observer if observer is not None and observer.pid == os.getpid() else None
 
 
 def count() -> int:
     """How often a device ran out of memory in this process."""
-    current = _Current.observer
-    return current.count if current is not None and current.pid == os.getpid() else 0
+    observer = current()
+    return observer.count if observer is not None else 0
 
 
-def ended_by(tracebacks: Tracebacks, thread: str | None) -> None:
-    """An error ended the program or a thread, and perhaps nothing was written of it yet: better late than never."""
-    current = _Current.observer
-    if current is None or current.pid != os.getpid():
+def ended_by(chain: Sequence[BaseException], thread: str | None) -> None:
+    """An error of the allocator ended the program or a thread; what is not written of it yet is written now."""
+    observer = current()
+    if observer is None:
         return
-    if current.attached:
-        current.snapshot(tracebacks)
+    if observer.attached:
+        observer.snapshot(_tracebacks(chain))
     else:
-        current.told(tracebacks, thread)
+        observer.told(chain, thread)
+
+
+def _tracebacks(chain: Sequence[BaseException]) -> Tracebacks:
+    return [error.__traceback__ for error in chain]
 
 
 def _stack() -> dict[str, object]:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 _LONGEST_CHAIN = 8
 _ENOMEM = 12
+_SHORT_OF_MEMORY = (
+    "ALLOC_FAILED", "cudaErrorMemoryAllocation", "INSUFFICIENT_RESOURCES", "ALLOCATION_FAILED",
+    "valid cuDNN algorithm", "nable to find an engine to execute", "unhandled cuda error",
+)  # fmt: skip
+"""What libraries say when they found no memory for a handle, a workspace or a buffer, and seldom otherwise."""
+_NOT_THE_ALLOCATOR = ("CUDA error", "CUDA driver error", "Cuda failure", "NCCL", "[CUDA]", "HIP error")
+"""Who says `out of memory` beside torch's own allocator, which says `CUDA out of memory`."""
 _FROM_ELSEWHERE = ("_RemoteTraceback", "RemoteTraceback")
 """What pools of processes chain an error to that a worker had."""
 
@@ -114,14 +121,23 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
         if thread is not None:
             # The process goes on and may need it again. One that ends needs room to print its traceback.
             reserve.take()
-    if any(is_device_oom(link) for link in chain):
-        observer = sys.modules.get(__package__ + ".device_oom")
-        if observer is not None and not any(type(link).__name__ in _FROM_ELSEWHERE for link in chain):
-            observer.ended_by([link.__traceback__ for link in chain], thread)
-    if any(is_library_oom(link) for link in chain):
-        from . import library_oom
+    if any(is_device_oom(link) or is_library_oom(link) for link in chain):
+        _look_at_devices(chain, thread)
 
-        library_oom.record()
+
+@guarded("recording what held device memory")
+def _look_at_devices(chain: list[BaseException], thread: str | None) -> None:
+    """A device ran out; what the tracebacks hold is still there. A worker's error has been told by the worker."""
+    if any(type(link).__name__ in _FROM_ELSEWHERE for link in chain):
+        return
+    watching = sys.modules.get(__package__ + ".device_oom")
+    if any(_is_of_allocator(link) for link in chain):
+        if watching is not None:
+            watching.ended_by(chain, thread)
+        return
+    from . import library_oom
+
+    library_oom.record(chain, thread)
 
 
 @guarded("finding what held the memory")
@@ -180,17 +196,29 @@ def is_device_oom(error: BaseException) -> bool:
 
 
 def is_library_oom(error: BaseException) -> bool:
-    """Whether it says that the driver or a library found no device memory left: not torch's own allocator."""
-    kind = type(error)
-    if not issubclass(kind, RuntimeError) or any(one.__name__ == "OutOfMemoryError" for one in kind.__mro__):
+    """Whether the driver or a library, not torch's own allocator, found no device memory left, or may have."""
+    kind, text = type(error), _message(error)
+    if any(one.__name__ == "OutOfMemoryError" for one in kind.__mro__):
         return False
-    text = _message(error)
-    if "ALLOC_FAILED" in text or "cudaErrorMemoryAllocation" in text:
+    if "CUDA_ERROR_OUT_OF_MEMORY" in text or "cuMemAlloc" in text:
+        return True  # bindings of the driver have classes of their own
+    if not issubclass(kind, RuntimeError):
+        return False
+    if any(word in text for word in _SHORT_OF_MEMORY):
         return True
     if "NOT_INITIALIZED" in text:
         # What cuBLAS and cuDNN say as well when there is no room for their handle.
         return any(library in text for library in ("CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE"))
-    return "out of memory" in text and any(name in text for name in ("CUDA error", "Cuda failure", "NCCL"))
+    return "out of memory" in text and any(name in text for name in _NOT_THE_ALLOCATOR)
+
+
+def _is_of_allocator(error: BaseException) -> bool:
+    """Whether torch's own allocator raised it, so that an observer has been told of it where there are observers."""
+    kinds = [kind for kind in type(error).__mro__ if kind.__name__ == "OutOfMemoryError"]
+    if any(str(kind.__module__).startswith("torch") for kind in kinds):
+        return True
+    # As torch before 1.13 raises it, and who wraps it in an error of another class.
+    return is_device_oom(error) and "Tried to allocate" in _message(error)
 
 
 def _message(error: BaseException) -> str:

@@ -1,4 +1,5 @@
-"""What the source of the user's code tells: the line that adds to a container, `seen.append(batch)`; loop variables.
+"""What the source of the user's code tells: the line that adds to a container, `seen.append(batch)`; loop variables;
+collections that each step makes anew.
 
 Where memory ran out is often elsewhere; what one has to change is where it is kept. Plain text search without the `re`
 module, for this runs when hardly any memory is left.
@@ -10,6 +11,7 @@ _ADDS = (
     ".append(", ".extend(", ".add(", ".update(", ".insert(", ".appendleft(", ".extendleft(", ".setdefault(", ".push(",
     ".put(", " += ", "+=", "[",
 )  # fmt: skip
+_NEW = ("[", "{", "list(", "dict(", "deque(", "collections.deque(", "defaultdict(", "collections.defaultdict(")
 _LONGEST_FILE = 50000
 
 
@@ -50,6 +52,84 @@ def is_loop_variable(file: str | None, name: str, first: int, last: int) -> bool
             if name in targets.split():
                 return True
     return False
+
+
+def is_made_each_step(file: str | None, name: str, first: int, last: int) -> bool:
+    """Whether these lines make `name` anew, fill it in a loop or a comprehension, and go backward once it is full.
+
+    What is kept so is of one step: no graph in it can be done with before all of them are. Where the loop itself goes
+    backward, or a loop around it does not begin before `name` is made, each round leaves its own.
+    """
+    try:
+        import linecache
+
+        lines = linecache.getlines(file) if file and name else []
+    except Exception:
+        return False
+    lines = lines[: min(last, _LONGEST_FILE)]
+    begin = max(1, first) - 1
+    made = None
+    for number in range(begin, len(lines)):
+        if _is_made(lines[number], name):
+            made = number
+        elif made is not None and _adds(lines[number], name):
+            loop = _loop_around(lines, number, begin)
+            if loop is None or loop < made or (_loop_around(lines, loop, begin) or -1) > made:
+                return False
+            if any(line.lstrip().startswith(("def ", "async def ", "class ")) for line in lines[made:number]):
+                return False  # filled by a function, made outside of it
+            end = _end_of_block(lines, loop)
+            return not _goes_backward(lines[loop:end]) and _goes_backward(lines[end : _end_of_suite(lines, made)])
+    if made is None or " for " not in lines[made]:
+        return False
+    return _goes_backward(lines[made + 1 : _end_of_suite(lines, made)])
+
+
+def _is_made(line: str, name: str) -> bool:
+    """Whether a line sets `name` to a new collection, empty or comprehended."""
+    start = line.find(name)
+    before = line[start - 1 : start] if start > 0 else ""
+    if start < 0 or "#" in line[:start] or (not name.startswith(".") and (before.isalnum() or before in ("_", "."))):
+        return False
+    value = line[start + len(name) :].partition("=")
+    return not value[0].partition(":")[0].strip() and value[2].lstrip().startswith(_NEW)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _loop_around(lines: list[str], number: int, begin: int) -> int | None:
+    """The innermost loop that a line is in, no further up than the line `begin`."""
+    inside = _indent(lines[number])
+    for above in range(number - 1, begin - 1, -1):
+        words = lines[above].strip()
+        if words and _indent(lines[above]) < inside:
+            inside = _indent(lines[above])
+            if words.startswith(("for ", "while ", "async for ")):
+                return above
+    return None
+
+
+def _end_of_block(lines: list[str], head: int) -> int:
+    """The first line after the block that a line heads."""
+    return _first_outside(lines, head, _indent(lines[head]))
+
+
+def _end_of_suite(lines: list[str], number: int) -> int:
+    """The first line after those that a line stands among."""
+    return _first_outside(lines, number, _indent(lines[number]) - 1)
+
+
+def _first_outside(lines: list[str], after: int, indent: int) -> int:
+    for number in range(after + 1, len(lines)):
+        if lines[number].strip() and _indent(lines[number]) <= indent:
+            return number
+    return len(lines)
+
+
+def _goes_backward(lines: list[str]) -> bool:
+    return any("backward(" in line.partition("#")[0] for line in lines)
 
 
 def _adds(line: str, name: str) -> bool:

@@ -8,19 +8,22 @@ from __future__ import annotations
 import sys
 
 from . import handshake
-from .allocator import write_states
 from .guard import guarded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Sequence
 
 
 @guarded("recording what the devices held when a library failed")
-def record() -> None:
-    """Ask for a look at the devices, and write down what torch's allocator holds of each."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return
-    handshake.ask()
-    write_states(torch)
+def record(chain: Sequence[BaseException], thread: str | None) -> None:
+    """Ask for a look at the devices, then write down what torch's allocator holds of each, and for whom.
+
+    Where CUDA could not even be initialised, torch holds nothing: then there is the look alone.
+    """
+    watching = sys.modules.get(__package__ + ".device_oom")
+    observer = watching.current() if watching is not None else None
+    if observer is None:
+        handshake.ask()
+    else:
+        observer.library_failed(chain, thread)

@@ -25,20 +25,24 @@ device-oom    id, pid, count, device, requested_bytes, device_total_bytes, devic
               peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
               are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Without an
-              observer (cudaMallocAsync) there is only what an uncaught error leaves: no request, and a device only
-              where there is no other. `snapshot_path` is relative to the bundle; of many snapshots only the first, the
-              last and the largest stay, so the file may be gone.
+              observer (cudaMallocAsync) there is no request, and of a caught error neither snapshot nor census.
+              `snapshot_path` is relative to the bundle; of many snapshots only the first, the last and the largest
+              stay, so the file may be gone.
+library-oom   the fields of device-oom
+              An uncaught error says that the driver or a library found no device memory left, or may have: of the
+              request nothing is known, nor which device it was. `count` counts these alone.
 census        id, pid, device, rank, complete, stopped, seconds, seconds_walking, seconds_in_graphs, objects, tensors,
               nodes, hooked, joined, training, devices, groups
-              Who holds device memory, under the `id` of the device-oom record it belongs to. `groups` is [{device,
-              category, owner, file, line, function, bytes, saved_bytes, count, length, earlier_length,
-              earlier_seconds, adds, by_name, by_error, parts, largest_shape, largest_dtype, sample_addresses}, …],
-              largest first, the smallest summed up; `category` is parameters, buffers, gradients, optimizer, kv,
-              logits, batch (of a data loader), saved-for-backward, activations or other.
-              `bytes` are those of the allocator's blocks (`joined`),
-              without a snapshot those of storages; `saved_bytes` of these autograd saved. `length` is that of a
+              Who holds device memory, under the `id` of the device-oom or library-oom record it belongs to.
+              `groups` is [{device, category, owner, file, line, function, bytes, saved_bytes, count, length,
+              earlier_length, earlier_seconds, adds, of_a_step, by_name, by_error, parts, largest_shape, largest_dtype,
+              sample_addresses}, …], largest first, the smallest summed up; `category` is parameters, buffers,
+              gradients, optimizer, kv, logits, batch (of a data loader), saved-for-backward, activations or other.
+              `bytes` are those of the allocator's blocks (`joined`), without a snapshot those of storages;
+              `saved_bytes` of these autograd saved. `length` is that of a
               collection; `earlier_length` what it was when the first census saw it, `earlier_seconds` before, null
-              where none did; `adds` as above; `by_name`: a dict whose keys are all strings; `by_error`: a variable of a
+              where none did; `adds` as above; `of_a_step`: the source makes the collection anew in each step and goes
+              backward once it is full; `by_name`: a dict whose keys are all strings; `by_error`: a variable of a
               call that has failed, kept by its exception; `parts` [[path, bytes], …] of a module. `largest_shape` and
               `largest_dtype` are those of its largest tensor; `sample_addresses` up to 256 of its blocks, evenly
               spread in the order of the collection, the first and the last among them. `devices` is [{device,
@@ -54,8 +58,8 @@ probe-error   what, error
 end           clean, after_exception, device_ooms
               Python shut down in order (`clean` is true), not killed; `after_exception`: an uncaught one ended it.
 
-`exception` and `device-oom` are written at once and again when more is known (large objects, a snapshot): a later
-record with the same `id` replaces the earlier one. Both have the time of the failure.
+`exception`, `device-oom` and `library-oom` are written at once and again when more is known (large objects, a
+snapshot): a later record with the same `id` replaces the earlier one. Both have the time of the failure.
 """
 
 from __future__ import annotations
