@@ -4,8 +4,9 @@ torch calls its out-of-memory observers after the driver has refused and before 
 on unchanged. A program may run out of memory thousands of times on purpose (looking for the largest batch that fits),
 so records and snapshots get rarer as the count grows. Of the snapshots the first, the last and the largest stay.
 
-cudaMallocAsync has no observers. There an error that nobody caught is the first to be heard of it; its traceback still
-holds the variables of the functions that it came through.
+cudaMallocAsync has no observers, and those of an old torch are left alone (`torch_version.may_be_listened_to`). There
+an error that nobody caught is the first to be heard of it; its traceback still holds the variables of the functions
+that it came through, and the old torch's allocator what those hold.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from . import finish, frames, handshake, identity, records
 from .allocator import read_state, write_states
 from .guard import guarded
 from .snapshot import write_snapshot
+from .torch_version import may_be_listened_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +43,6 @@ _REST_SECONDS = 5.0
 _SNAPSHOT_BUDGET_SECONDS = 60.0
 """All snapshots of a process together; a single one cannot be interrupted."""
 
-_OBSERVERS = ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver")
-
 
 class _Snapshot:
     """One that was written."""
@@ -60,6 +60,7 @@ class _Observer:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.attached = False
+        self.takes_snapshots = True
         self._begin()
 
     def _begin(self) -> None:
@@ -109,7 +110,11 @@ class _Observer:
         records.write("device-oom", **about)
         write_states(self._torch)
         handshake.ask()
-        self._count(about, None, tracebacks)
+        if self.takes_snapshots:
+            self._unsnapped = about
+            self.snapshot(tracebacks)
+        else:
+            self._count(about, None, tracebacks)
 
     def _describe(
         self, device: int | None, requested: int | None, total: int | None, free: int | None
@@ -217,12 +222,10 @@ def watch(torch: Any) -> None:
         return
     observer = _Current.observer = _Observer(torch)
     finish.count_device_ooms_with(count)
-    attach = next((getattr(torch._C, name) for name in _OBSERVERS if hasattr(torch._C, name)), None)
-    if attach is None:
-        records.write_error("attaching the out-of-memory observer", "this torch has none")
-        return
-    attach(observer.observe)
-    observer.attached = True
+    if may_be_listened_to(torch):
+        observer.takes_snapshots = False
+        torch._C._cuda_attach_out_of_memory_observer(observer.observe)
+        observer.attached = observer.takes_snapshots = True
 
 
 def count() -> int:

@@ -24,10 +24,10 @@ device-oom    id, pid, count, device, requested_bytes, device_total_bytes, devic
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
               peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
-              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Without an
-              observer (cudaMallocAsync) there is only what an uncaught error leaves: no request, and a device only
-              where there is no other. `snapshot_path` is relative to the bundle; of many snapshots only the first, the
-              last and the largest stay, so the file may be gone.
+              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Where nobody
+              listens (cudaMallocAsync, torch before 2.1) there is only what an uncaught error leaves: no request, and
+              a device only where there is no other. `snapshot_path` is relative to the bundle; of many snapshots only
+              the first, the last and the largest stay, so the file may be gone.
 census        id, pid, device, rank, complete, stopped, seconds, seconds_walking, seconds_in_graphs, objects, tensors,
               nodes, hooked, joined, training, devices, groups
               Who holds device memory, under the `id` of the device-oom record it belongs to. `groups` is [{device,
