@@ -18,7 +18,6 @@ from emulation.scenario import Scenario, load, machine_of, names
 from emulation.wheel import DEFAULT_TORCH, FURTHER_TORCH, environment
 
 from oomdoctor.bundle.read import StoredBundle, read_bundle
-from oomdoctor.readers.bundle import read_run
 from oomdoctor.readers.snapshot import read_snapshot
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -72,8 +71,8 @@ def test_it_is_found_with_an_older_torch_too(torch: str, name: str, tmp_path: Pa
             f"torch {torch} is not there for this Python: `make device-versions` makes it, or says why it cannot"
         )
     outcome = _run(load(name), tmp_path / "incident", torch)
-    (version,) = {process.torch_version for run in [read_run(outcome.folder)] for process in run.processes} - {None}
-    assert str(version).startswith(f"{torch}+cu")
+    told = [record.data["version"] for one in outcome.bundle.probes.values() for record in one.of_kind("torch")]
+    assert {version.partition("+")[0] for version in told} == {torch}
     _check(outcome)
 
 

@@ -16,7 +16,7 @@ from .errors import CannotEmulate
 
 DEFAULT_TORCH = "2.14.1"
 FURTHER_TORCH = ("2.1.2", "2.6.0", "2.9.1")
-"""On which some of the scenarios are tested too."""
+"""With which some of the scenarios are tested too: as DEVICE_TORCH of the Makefile."""
 
 _OLDEST = (2, 0)
 _VERSION = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}(?:rc\d{1,3})?(?:\+[a-z0-9.]{1,40})?", re.ASCII)
