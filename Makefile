@@ -3,10 +3,12 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n auto --maxprocesses 8
 # `make test TORCH=` leaves torch out (a large download on some platforms); tests that need it are then skipped.
 TORCH ?= torch==2.13.0
+# As FURTHER_TORCH of tests/device/emulation/wheel.py.
+DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test device test-device lint reports vendor playbook bench clean
+.PHONY: demo test device test-device device-versions test-device-versions lint reports vendor playbook bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -23,8 +25,19 @@ test: .venv/installed-test
 device: .venv/installed-test
 	@$(BIN)/python tests/device/emulate.py -- true
 
+# Those of the other versions of torch that some scenarios are tested with: 1.3 GB each.
+device-versions: .venv/installed-test
+	@for version in $(DEVICE_TORCH); do \
+	  $(BIN)/python tests/device/emulate.py --torch $$version -- true; status=$$?; \
+	  if [ $$status -eq 125 ]; then echo "Skipped: the tests with torch $$version on the emulated device."; \
+	  elif [ $$status -ne 0 ]; then exit $$status; fi; done
+
 test-device: device
 	$(BIN)/python -m pytest tests/device $(PYTEST_ARGS)
+
+test-device-versions: device device-versions
+	$(BIN)/python -m pytest tests/device/test_scenarios.py tests/device/test_device.py $(PYTEST_ARGS) \
+	  -k 'older_torch or this_version'
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .

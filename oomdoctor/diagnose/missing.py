@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..knobs.versions import within
 from ..model.diagnosis import Missing
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .looks import missing_course
+
+_LAST_UNHEARD = "2.0"
+"""Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 
 
 def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
@@ -26,6 +30,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
                 "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
             )
         )
+    gaps += _unheard(evidence)
     if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
         counted = facts.value("exit.no_kill_counted") is True
         seen = (
@@ -61,6 +66,20 @@ def _unseen_by_runs(evidence: Evidence) -> Iterator[Missing]:
                 "the supervisor died before it could write its last record",
                 "keep oomdoctor outside the limit that killed the command",
             )
+
+
+def _unheard(evidence: Evidence) -> Iterator[Missing]:
+    """What the probe leaves out with an old torch, which could hang if another thread asked it at the wrong moment."""
+    for run in evidence.runs:
+        for process in run.processes:
+            version = process.torch_version
+            if version is not None and process.devices and within(version, None, _LAST_UNHEARD):
+                yield Missing(
+                    "failures that the program caught, and the course of the allocator",
+                    f"torch {version} holds its lock while it reports a failure, so nobody listens to it; it was asked "
+                    "after an error that ended a program or a thread, and at the end",
+                    "run it once with torch 2.1 or newer",
+                )
 
 
 def _device_failed(evidence: Evidence, facts: FactSet) -> bool:

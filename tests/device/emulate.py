@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -22,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from emulation.cards import Cards, check_card_file, of_each, parse_size, private_card
 from emulation.errors import CannotEmulate
 from emulation.machine import Machine
-from emulation.wheel import DEFAULT_TORCH, environment, why_not
+from emulation.wheel import DEFAULT_TORCH, environment, parse_version, why_not
 
 CANNOT_EMULATE = 125
 NOT_MADE_YET = 1
@@ -38,6 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         cards = Cards(memory, parse_size(options.context), parse_size(options.reserve))
         if min(memory) <= cards.context_bytes:
             raise ValueError("a card must be larger than a process's context on it")
+        parse_version(options.torch)
     except ValueError as error:
         parser.error(str(error))
     try:
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
             parser.error("no command: write it after --")
         return _run(command, cards, options.shared, options.torch)
     except CannotEmulate as reason:
-        print(f"emulate: {reason}.", file=sys.stderr)
+        print(f"emulate: {reason.sentence()}", file=sys.stderr)
         return CANNOT_EMULATE
 
 
@@ -76,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(torch: str) -> int:
-    if reason := why_not():
+    if reason := why_not(torch):
         raise CannotEmulate(reason)
     wanted = environment(torch)
     print(f"torch {torch}: {'made' if wanted.is_made else 'can be made'}, in {wanted.folder}")
@@ -86,13 +89,35 @@ def _check(torch: str) -> int:
 def _run(command: Sequence[str], cards: Cards, shared: Path | None, torch: str) -> int:
     if shared is not None:
         check_card_file(shared)
-    machine = Machine.ready(cards, shared.absolute() if shared else private_card(), torch)
+    with _ended_in_order():
+        machine = Machine.ready(cards, shared.absolute() if shared else private_card(), torch)
     variables = machine.variables(os.environ)
     try:
         os.execvpe(command[0], list(command), variables)
-    except OSError as error:
-        print(f"emulate: {command[0]}: {error.strerror}", file=sys.stderr)
-        return 127 if isinstance(error, FileNotFoundError) else 126
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "no command has such a name"
+        print(f"emulate: {command[0]!r}: {said}", file=sys.stderr)
+        return 127 if isinstance(error, (FileNotFoundError, ValueError)) else 126
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """A signal ends it as Ctrl-C does: what is half made is removed, and whoever makes it ended."""
+
+    def end(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    former = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, action in former.items():
+        if action is not signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    finally:
+        for number, action in former.items():
+            signal.signal(number, action)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from emulation import scenario
 from emulation.errors import CannotEmulate
-from emulation.wheel import DEFAULT_TORCH
+from emulation.wheel import DEFAULT_TORCH, parse_version
 
 
 def main() -> int:
@@ -25,9 +25,13 @@ def main() -> int:
     parser.add_argument("--torch", default=DEFAULT_TORCH, metavar="VERSION")
     options = parser.parse_args(arguments)
     try:
+        parse_version(options.torch)
+    except ValueError as error:
+        parser.error(str(error))
+    try:
         return scenario.run(scenario.load(options.name), prefix, torch=options.torch)
     except CannotEmulate as reason:
-        print(f"run_scenario: {reason}.", file=sys.stderr)
+        print(f"run_scenario: {reason.sentence()}", file=sys.stderr)
         return 125
 
 

@@ -35,6 +35,11 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         parse_size(text)
 
 
+def test_what_no_process_has_addresses_for_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than can be emulated: 16 TiB"):
+        parse_size("17TiB")
+
+
 def test_the_last_size_counts_for_all_that_follow() -> None:
     assert of_each([24], None) == (24,)
     assert of_each([24, 80], None) == (24, 80)
@@ -107,6 +112,14 @@ def test_cards_of_processes_that_are_gone_are_removed(monkeypatch: pytest.Monkey
     assert not gone.exists()
 
 
+def test_what_else_lies_among_the_cards_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OOMDOCTOR_DEVICE_CACHE", str(tmp_path))
+    strange = private_card().with_name("notes.card")
+    strange.touch()
+    private_card()
+    assert strange.exists()
+
+
 def test_another_processor_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -130,13 +143,15 @@ def test_check_makes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("OOMDOCTOR_DEVICE_CACHE", str(tmp_path))
-    monkeypatch.setattr("emulate.why_not", lambda: None)
+    monkeypatch.setattr("emulate.why_not", lambda torch: None)
     assert emulate.main(["--check"]) == 1
     assert "can be made" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
-    folder = environment().folder
-    folder.mkdir()
-    (folder / ".made").touch()
+    wanted = environment()
+    wanted.programs.mkdir(parents=True)
+    (wanted.folder / ".made").touch()
+    assert emulate.main(["--check"]) == 1  # its Python is gone
+    wanted.python.touch()
     assert emulate.main(["--check"]) == 0
 
 
@@ -172,3 +187,6 @@ def test_a_file_that_holds_something_else_is_not_made_a_card(tmp_path: Path) -> 
     with pytest.raises(CannotEmulate, match="there is no folder"):
         check_card_file(tmp_path / "none" / "card")
     check_card_file(tmp_path / "card")
+    check_card_file(tmp_path / "card")
+    with pytest.raises(CannotEmulate, match=r"/proc/card cannot be used: .*name another with --shared"):
+        check_card_file(Path("/proc/card"))

@@ -16,11 +16,18 @@ import pytest
 from closing import CONTEXT, INSIDE, LIBRARY_HANDLE, check_closes, check_inside, check_outside
 from emulation.cards import MIB
 from emulation.scenario import Scenario, load, machine_of, names
+from emulation.wheel import DEFAULT_TORCH, FURTHER_TORCH, environment
 
 from oomdoctor.bundle.read import StoredBundle, read_bundle
 from oomdoctor.readers.snapshot import read_snapshot
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+OF_EACH_KIND = (
+    "kv_growth", "logits_spike", "losses_kept", "oom_in_backward", "oom_in_thread", "optimizer_state", "other_process",
+    "random_frees", "retried_smaller", "slow_leak", "spawn_worker", "startup_weights",
+)  # fmt: skip
+"""Run with each torch: the rest differ in what is done, not in what torch is asked for."""
 
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run")
 
@@ -58,7 +65,23 @@ class Outcome:
 
 @pytest.mark.parametrize("name", names())
 def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
-    outcome = _run(load(name), tmp_path / "incident")
+    _check(_run(load(name), tmp_path / "incident", DEFAULT_TORCH))
+
+
+@pytest.mark.parametrize("name", OF_EACH_KIND)
+@pytest.mark.parametrize("torch", FURTHER_TORCH)
+def test_it_is_found_with_an_older_torch_too(torch: str, name: str, tmp_path: Path) -> None:
+    if not environment(torch).is_made:
+        pytest.skip(
+            f"torch {torch} is not there for this Python: `make device-versions` makes it, or says why it cannot"
+        )
+    outcome = _run(load(name), tmp_path / "incident", torch)
+    told = [record.data["version"] for one in outcome.bundle.probes.values() for record in one.of_kind("torch")]
+    assert {version.partition("+")[0] for version in told} == {torch}
+    _check(outcome)
+
+
+def _check(outcome: Outcome) -> None:
     assert outcome.status == outcome.scenario.status, outcome.printed[-3000:]
     _check_records(outcome)
     _check_sums(outcome)
@@ -66,9 +89,9 @@ def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
     _check_diagnosis(outcome)
 
 
-def _run(scenario: Scenario, folder: Path) -> Outcome:
+def _run(scenario: Scenario, folder: Path, torch: str) -> Outcome:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("OOMDOCTOR_", "PYTORCH_"))}
-    with machine_of(scenario) as machine:
+    with machine_of(scenario, torch) as machine:
         command = [*WRAPPER, "--report", "always", "--output", str(folder), "--", *scenario.command()]
         ended = subprocess.run(
             command, env=machine.variables(variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180

@@ -9,7 +9,7 @@ import pytest
 from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import OomCounters, RunRecord
+from oomdoctor.model.run import OomCounters, ProcessRecord, RunRecord, VisibleDevice
 
 STILL = OomCounters(
     cgroup_oom_kill_before=3, cgroup_oom_kill_after=3, system_oom_kill_before=9, system_oom_kill_after=9
@@ -43,3 +43,13 @@ def test_what_the_drivers_allocator_hides_is_said() -> None:
     ]
     evidence = Evidence(runs=(RUN,))
     assert [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "caught" in gap.what] == []
+
+
+@pytest.mark.parametrize(("version", "said"), [("1.13.1+cu117", True), ("2.0.1", True), ("2.1.2", False)])
+def test_what_is_not_heard_of_an_old_torch_is_said(version: str, said: bool) -> None:
+    process = ProcessRecord(7, 1, ("train.py",), 0.0, torch_version=version, devices=(VisibleDevice(0, None, None),))
+    for one, expected in ((process, said), (replace(process, devices=()), False)):
+        evidence = Evidence(runs=(replace(RUN, processes=(one,)),))
+        gaps = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "caught" in gap.what]
+        assert bool(gaps) == expected
+        assert all(version in gap.why and "2.1" in gap.how_to_get_it for gap in gaps)

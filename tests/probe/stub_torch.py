@@ -28,7 +28,7 @@ RECORD = {
     "cudaMallocAsync": "def _record_memory_history(*args, **kwargs):\n    raise RuntimeError('not supported')\n",
     "refusing": "def _record_memory_history(*args, **kwargs):\n    raise RuntimeError('not supported')\n",
 }
-OBSERVER = {"1.13": "_cuda_attachOutOfMemoryObserver", "2.0": "_cuda_attachOutOfMemoryObserver"}
+WITHOUT_OBSERVERS = ("1.13",)
 
 MESSAGE = (
     "CUDA out of memory. Tried to allocate %d bytes",
@@ -60,7 +60,9 @@ C = """
 observers = []
 free = 1 << 30
 def _cuda_getDeviceCount(): return 2
-def {observer}(callback):
+"""
+OBSERVER = """
+def _cuda_attach_out_of_memory_observer(callback):
     if {refuses}:
         raise RuntimeError('no observers')
     observers.append(callback)
@@ -71,12 +73,14 @@ from . import memory
 _initialized = False
 _tls = threading.local()
 _queued_calls = []
+asked_by = set()
 def is_initialized(): return _initialized
 def device_count(): return 2
 class _Properties: total_memory = 1 << 30
 def get_device_properties(device): return _Properties
 def memory_stats_as_nested_dict(device):
     from .. import _C
+    asked_by.add(threading.get_ident())
     if not _initialized: return {}
     used = (1 << 30) - _C.free if device == 0 else 0
     return {'allocated_bytes': {'all': {'current': used}}, 'reserved_bytes': {'all': {'current': used, 'peak': used}},
@@ -107,14 +111,12 @@ def write_stub(folder: Path, version: str) -> None:
     """Put the stub into a folder of the script's."""
     torch = folder / "torch"
     (torch / "cuda").mkdir(parents=True)
-    (torch / "__init__.py").write_text(INIT.format(version=version, message=MESSAGE[version == "cudaMallocAsync"]))
-    (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
-    (torch / "_C.py").write_text(
-        C.format(
-            observer=OBSERVER.get(version, "_cuda_attach_out_of_memory_observer"),
-            refuses=version == "cudaMallocAsync",
-        )
+    observer = OBSERVER.format(refuses=version == "cudaMallocAsync") if version not in WITHOUT_OBSERVERS else ""
+    (torch / "__init__.py").write_text(
+        INIT.format(version=version if version[0].isdigit() else "2.14", message=MESSAGE[version == "cudaMallocAsync"])
     )
+    (torch / "version.py").write_text("cuda = '12.4'\nhip = None\n")
+    (torch / "_C.py").write_text(C + observer)
     (torch / "_inductor").mkdir()
     (torch / "_inductor" / "__init__.py").write_text("from . import codecache\n")
     (torch / "_inductor" / "codecache.py").write_text("names = 'compiled'\n")

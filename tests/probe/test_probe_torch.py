@@ -24,7 +24,7 @@ train()
 SHOW_CALLS = "import torch\ntorch.cuda._lazy_init()\nprint(torch.cuda.memory.calls)"
 
 
-@pytest.mark.parametrize("version", ["1.13", "2.0", "2.1", "2.14"])
+@pytest.mark.parametrize("version", ["2.1", "2.14"])
 def test_an_uncaught_oom_leaves_figures_stack_and_snapshot(each: Harness, version: str) -> None:
     write_stub(each.folder, version)
     script = each.script(FAILING)
@@ -121,12 +121,50 @@ def test_the_cards_that_a_process_sees_are_recorded(each: Harness) -> None:
 def test_history_is_turned_on_in_the_spelling_of_the_version(harness: Harness, version: str) -> None:
     write_stub(harness.folder, version)
     expected = {
-        "1.13": {"enabled": True},
-        "2.0": {"enabled": True, "max_entries": 100000, "context": True},
-        "2.1": {"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000},
-        "2.14": {"enabled": "all", "context": None, "stacks": "python", "max_entries": 100000},
+        "1.13": [],
+        "2.0": [{"enabled": True, "max_entries": 100000, "context": False}],
+        "2.1": [{"enabled": "all", "context": "alloc", "stacks": "python", "max_entries": 100000}],
+        "2.14": [{"enabled": "all", "context": None, "stacks": "python", "max_entries": 100000}],
     }[version]
-    assert eval(harness.run("-c", SHOW_CALLS).stdout) == [expected]
+    assert eval(harness.run("-c", SHOW_CALLS).stdout) == expected
+    assert harness.records("probe-error") == []
+
+
+OLD = """
+import sys, threading, time, torch
+def fill():
+    torch.allocate(1 << 29)
+    time.sleep(1.5)
+    try: torch.allocate(1 << 30)
+    except torch.OutOfMemoryError: pass
+    print(torch._C.observers, torch.cuda.asked_by <= {threading.get_ident()})
+    torch.allocate(1 << 31)
+fill()
+"""
+
+
+@pytest.mark.parametrize("stacks", ["adaptive", "always"])
+@pytest.mark.parametrize("version", ["1.13", "2.0"])
+def test_an_old_torch_is_asked_only_when_it_has_failed(each: Harness, version: str, stacks: str) -> None:
+    """It holds its lock while it calls observers: a thread that asks for figures meanwhile would wait for ever."""
+    write_stub(each.folder, version)
+    each.variables = {"OOMDOCTOR_STACKS": stacks}
+    script = each.script(OLD)
+    watched, alone = each.run(script), each.run(script, probe=False)
+    assert (watched.stdout, watched.stderr, watched.returncode) == (alone.stdout, alone.stderr, 1)
+    assert watched.stdout == b"[] True\n"
+    assert each.records("probe-error") == []
+    (record,) = each.latest("device-oom")
+    assert (record["requested_bytes"], record["count"], record["frames"][-1][2]) == (None, 1, "allocate")
+    with open(each.bundle / record["snapshot_path"], "rb") as file:
+        assert pickle.load(file)["free"] == 1 << 29
+    assert each.records("allocator")[-1]["allocated_bytes"] == 1 << 29
+
+
+def test_an_old_torch_that_ends_well_leaves_its_figures(harness: Harness) -> None:
+    write_stub(harness.folder, "2.0")
+    assert harness.run(harness.script("import torch\ntorch.allocate(1 << 29)")).returncode == 0
+    assert [state["allocated_bytes"] for state in harness.records("allocator")] == [1 << 29]
 
 
 @pytest.mark.parametrize(

@@ -42,9 +42,9 @@ class _Wanted:
     symbols: frozenset[str]
 
     def major(self, library: str, otherwise: int) -> int:
-        """The major version in a library's name: 13 of libcudart.so.13."""
+        """The major version in a library's name: 13 of libcudart.so.13, 11 of libcudart-e409450e.so.11.0."""
         for name in self.libraries:
-            found = re.fullmatch(rf"{library}\.so\.(\d+)", name)
+            found = re.fullmatch(rf"{library}(?:-[0-9a-f]+)?\.so\.(\d+)(?:\.\d+)*", name)
             if found:
                 return int(found[1])
         return otherwise

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cache import cache_folder
-from .errors import CannotEmulate
+from .cache import cache_folder, writing
+from .errors import CannotEmulate, cannot_write
 
 MIB = 1 << 20
 MOST_CARDS = 16
+_LARGEST = 16 << 40
+"""What fits into the address space that a process has."""
 
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -26,7 +28,10 @@ def parse_size(text: str) -> int:
     unit = _UNITS.get(found[2]) if found else None
     if not found or unit is None:
         raise ValueError(f"{text!r} is no size: 24GiB, 420MiB and so on are")
-    return int(float(found[1]) * unit)
+    size = float(found[1]) * unit
+    if size > _LARGEST:
+        raise ValueError(f"{text!r} is more than can be emulated: {_LARGEST >> 40} TiB")
+    return int(size)
 
 
 _MAGIC = (0x0D0C7012).to_bytes(4, sys.byteorder)
@@ -38,9 +43,11 @@ def check_card_file(path: Path) -> None:
     if not path.parent.is_dir():
         raise CannotEmulate(f"there is no folder {path.parent} for the card file {path.name}")
     try:
-        head = path.read_bytes()[:4] if path.exists() else b""
+        with open(path, "a+b") as file:  # which makes it, as the first process would
+            file.seek(0)
+            head = file.read(4)
     except OSError as error:
-        raise CannotEmulate(f"the card file {path} cannot be read: {error.strerror}") from error
+        raise cannot_write(f"the card file {path}", error, "name another with --shared") from error
     if head not in (b"", _MAGIC, bytes(4)):
         raise CannotEmulate(f"{path} is not a card file: name another, or one that does not exist yet")
 
@@ -80,12 +87,15 @@ def of_each(sizes: Sequence[int], devices: int | None) -> tuple[int, ...]:
 def private_card() -> Path:
     """A card file of this process and what it becomes or starts. Those of processes that are gone are removed."""
     folder = cache_folder() / "cards"
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in folder.glob("*.card"):
-        pid, _, start = file.stem.partition("-")
-        if _started(int(pid)) != start:
-            file.unlink(missing_ok=True)
-    return folder / f"{os.getpid()}-{_started(os.getpid())}.card"
+    with writing(cache_folder()):
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("*.card"):
+            pid, _, start = file.stem.partition("-")
+            if pid.isdigit() and _started(int(pid)) != start:
+                file.unlink(missing_ok=True)
+        card = folder / f"{os.getpid()}-{_started(os.getpid())}.card"
+        card.touch()
+    return card
 
 
 def _started(pid: int) -> str | None:

@@ -27,7 +27,7 @@ class Machine:
     @staticmethod
     def ready(cards: Cards, card_file: Path, torch: str = DEFAULT_TORCH) -> Machine:
         """A machine; what it needs is made if it is not there yet. Raises CannotEmulate."""
-        if reason := why_not():
+        if reason := why_not(torch):
             raise CannotEmulate(reason)
         wanted = environment(torch)
         make_environment(wanted)

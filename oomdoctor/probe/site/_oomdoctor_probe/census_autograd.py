@@ -5,9 +5,15 @@ it runs the unpack hook, which is the user's code and may copy to the device. Ea
 `_raw_saved_x`, that says whether it has a hook (its `unpack_hook`); what has one is skipped, and what its pack hook
 returned is the user's object anyway. An older torch does not say: there the walk is left out if any function is alive
 that looks like an unpack hook.
+
+A tensor that was changed in place since (a weight after a step of the optimizer), or freed, is refused with an error.
+An older torch (2.1) writes a C++ stack into each error, which takes up to 20 ms: what is refused so slowly is asked for
+ever more rarely, until it is given again.
 """
 
 from __future__ import annotations
+
+from time import thread_time
 
 from .census_clock import now
 from .census_tensors import attributes
@@ -20,6 +26,31 @@ if TYPE_CHECKING:
     from .census_tensors import Reader
 
 _RAW = "_raw_saved_"
+_SLOW_SECONDS = 0.0005
+"""Of computing: a torch that writes no stack refuses in 0.03 ms."""
+
+
+class _Saved:
+    """An attribute under which all nodes of a kind show a saved tensor."""
+
+    __slots__ = ("gap", "name", "passes", "raw_name")
+
+    def __init__(self, raw_name: str) -> None:
+        self.raw_name = raw_name
+        self.name = "saved_tensors" if raw_name == "_raw_saved_tensors" else raw_name[len("_raw") :]
+        self.gap = 0
+        """Nodes that are passed over after a refusal."""
+        self.passes = 0
+        """How many of them are left."""
+
+    def is_passed_over(self) -> bool:
+        """Whether it is not asked for this time."""
+        self.passes -= 1
+        return self.passes >= 0
+
+    def refused_slowly(self) -> None:
+        """Ask half as often from now on."""
+        self.gap = self.passes = 2 * self.gap + 1
 
 
 class Graph:
@@ -31,7 +62,7 @@ class Graph:
         self._reader = reader
         self._deadline = deadline
         self._nodes: dict[int, Any] = {}
-        self._attributes: dict[int, tuple[Any, list[tuple[str, str]]]] = {}
+        self._attributes: dict[int, tuple[Any, list[_Saved]]] = {}
         self.complete = True
         self.possible = self._tells_hooks or not hooks_suspected
         self.hooked = 0
@@ -45,13 +76,13 @@ class Graph:
     def saved_behind(self, tensor: object) -> Iterator[object]:
         """The tensors that the graph behind a tensor keeps, as far as no earlier call has met it."""
         first = self._reader.node(tensor)
-        stack = [first] if first is not None and self.possible else []
+        stack = [first] if first is not None and self.possible and self.complete else []
         while stack:
             node = stack.pop()
             if id(node) in self._nodes:
                 continue
             self._nodes[id(node)] = node
-            if len(self._nodes) & 127 == 0 and now() > self._deadline:
+            if now() > self._deadline:
                 self.complete = False
                 return
             yield from self._saved(node)
@@ -65,15 +96,21 @@ class Graph:
         known = self._attributes.get(id(kind))
         if known is None:
             # The class is kept with its names, so that its number cannot become another's.
-            known = self._attributes[id(kind)] = (kind, self._names(kind))
-        for raw_name, name in known[1]:
+            known = self._attributes[id(kind)] = (kind, [_Saved(name) for name in dir(kind) if name.startswith(_RAW)])
+        for saved in known[1]:
+            if saved.is_passed_over():
+                continue
+            begun = thread_time()
             try:
-                raw = getattr(node, raw_name)
+                raw = getattr(node, saved.raw_name)
                 if raw is None or self._has_hook(raw):
                     continue
-                held = getattr(node, name)
+                held = getattr(node, saved.name)
             except Exception:
-                continue  # freed already, or changed in place since
+                if thread_time() - begun > _SLOW_SECONDS:
+                    saved.refused_slowly()
+                continue
+            saved.gap = 0
             for one in held if type(held) in (tuple, list) else (held,):
                 if one is not None:
                     yield one
@@ -81,14 +118,6 @@ class Graph:
         for one in attributes(node).values():
             if self._reader.is_tensor(one):
                 yield one
-
-    def _names(self, kind: type) -> list[tuple[str, str]]:
-        """The attributes that hold saved tensors, with their raw twins."""
-        return [
-            (name, "saved_tensors" if name == "_raw_saved_tensors" else name[len("_raw") :])
-            for name in dir(kind)
-            if name.startswith(_RAW)
-        ]
 
     def _has_hook(self, raw: Any) -> bool:
         if not self._tells_hooks:

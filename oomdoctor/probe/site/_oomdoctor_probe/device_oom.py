@@ -4,9 +4,10 @@ torch calls its out-of-memory observers after the driver has refused and before 
 on unchanged. A program may run out of memory thousands of times on purpose (looking for the largest batch that fits),
 so records and snapshots get rarer as the count grows. Of the snapshots the first, the last and the largest stay.
 
-cudaMallocAsync has no observers. There the errors are counted as they are made (`error_hook`), and one that nobody
-caught is the first to tell more; its traceback still holds the variables of the functions that it came through. So it
-does when a library or the driver failed, of which no observer of torch's is told.
+cudaMallocAsync has no observers, and those of an old torch are left alone (`torch_version.may_be_listened_to`). With
+the first the errors are counted as they are made (`error_hook`). An error that nobody caught is the first to tell more:
+its traceback still holds the variables of the functions that it came through, and the old torch's allocator what those
+hold. So it does when a library or the driver failed, of which no observer of torch's is told.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from . import error_hook, finish, frames, handshake, identity, records
 from .allocator import read_state, write_states
 from .guard import guarded
 from .snapshot import write_snapshot
+from .torch_version import may_be_listened_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ _REST_SECONDS = 5.0
 _SNAPSHOT_BUDGET_SECONDS = 60.0
 """All snapshots of a process together; a single one cannot be interrupted."""
 
-_OBSERVERS = ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver")
-
 
 class _Snapshot:
     """One that was written."""
@@ -61,6 +61,7 @@ class _Observer:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.attached = False
+        self.takes_snapshots = True
         self._begin()
 
     def _begin(self) -> None:
@@ -129,7 +130,11 @@ class _Observer:
             self.count += 1
         about = self._describe("oom", self.count, device, None, None, None)
         self._tell("device-oom", about, chain, thread)
-        self._count(about, None, _tracebacks(chain))
+        if self.takes_snapshots:
+            self._unsnapped = about
+            self.snapshot(_tracebacks(chain))
+        else:
+            self._count(about, None, _tracebacks(chain))
 
     @guarded("recording that a library found no device memory")
     def library_failed(self, chain: Sequence[BaseException], thread: str | None) -> None:
@@ -206,8 +211,8 @@ class _Observer:
         try:
             blocks: Blocks | None = None
             try:
-                # cudaMallocAsync has neither observers nor snapshots; the census does without.
-                blocks = write_snapshot(self._torch, name) if self.attached else None
+                # cudaMallocAsync has no snapshots; the census does without.
+                blocks = write_snapshot(self._torch, name) if self.takes_snapshots else None
             except Exception as error:
                 records.write_error("writing a snapshot", error)
             self._count(about, blocks, failing)
@@ -257,13 +262,12 @@ def watch(torch: Any) -> None:
         return
     observer = _Current.observer = _Observer(torch)
     finish.count_device_ooms_with(count)
-    attach = next((getattr(torch._C, name) for name in _OBSERVERS if hasattr(torch._C, name)), None)
+    if not may_be_listened_to(torch):
+        return
+    observer.takes_snapshots = False
     try:
-        if attach is None:
-            records.write_error("attaching the out-of-memory observer", "this torch has none")
-        else:
-            attach(observer.observe)
-            observer.attached = True
+        torch._C._cuda_attach_out_of_memory_observer(observer.observe)
+        observer.attached = observer.takes_snapshots = True
     finally:
         if not observer.attached:
             error_hook.watch(torch, lambda error, device: observer.noticed(error, device))

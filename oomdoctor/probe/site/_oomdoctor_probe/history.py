@@ -3,7 +3,8 @@
 OOMDOCTOR_HISTORY  `off`, or the number of events to keep (100,000 if not set): a ring, the oldest are overwritten.
 OOMDOCTOR_STACKS   `adaptive`: a Python stack with each allocation while device memory is tight (if not set);
                    `always`: from the start; `never`: events and sizes only. Before 2.6 torch may forget its history
-                   when that is switched, so there `adaptive` means `always`.
+                   when that is switched, so there `adaptive` means `always`. Before 2.1 there are none
+                   (`torch_version.may_be_listened_to`): 2.0 records events without, 1.13 nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from time import monotonic
 from . import records
 from .guard import guarded
 from .tightness import Tightness
+from .torch_version import may_be_listened_to, version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_ENTRIES = 100000
 _SWITCHES_SAFELY = (2, 6)
+_HAS_EVENTS = (2, 0)
 
 
 class _State:
@@ -37,10 +40,10 @@ class _State:
 def turn_on(torch: Any) -> None:
     """Ask torch to record, in the spelling that this version of it knows."""
     wanted = os.environ.get("OOMDOCTOR_STACKS") or "adaptive"
-    _State.entries = _entries()
-    _State.adaptive = bool(_State.entries) and wanted == "adaptive" and _version(torch) >= _SWITCHES_SAFELY
+    _State.entries = _entries() if version_of(torch) >= _HAS_EVENTS else 0
+    _State.adaptive = bool(_State.entries) and wanted == "adaptive" and version_of(torch) >= _SWITCHES_SAFELY
     if _State.entries:
-        _record(torch, wanted != "never" and not _State.adaptive)
+        _record(torch, wanted != "never" and not _State.adaptive and may_be_listened_to(torch))
 
 
 def _record(torch: Any, stacks: bool) -> None:
@@ -52,15 +55,13 @@ def _record(torch: Any, stacks: bool) -> None:
     spellings: list[dict[str, object]] = [
         # 2.1 and later. 'alloc': with a stack for each allocation; frees do without.
         {"enabled": "all", "context": "alloc" if stacks else None, "stacks": "python", "max_entries": entries},
-        # 2.0
+        # 2.0; its own default is a single event
         {
             "enabled": True,
             "record_context": stacks,
             "trace_alloc_max_entries": entries,
             "trace_alloc_record_context": stacks,
         },
-        # 1.13: live blocks only, no events
-        {"enabled": True},
     ]
     for position, spelling in enumerate(spellings):
         try:
@@ -94,11 +95,6 @@ def _limit(torch: Any, device: int) -> int:
     total = int(torch.cuda.get_device_properties(device).total_memory)
     fraction = getattr(torch._C, "_cuda_getMemoryFraction", None)
     return int(total * fraction(device)) if fraction is not None else total
-
-
-def _version(torch: Any) -> tuple[int, ...]:
-    parts = str(torch.__version__).split("+")[0].split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
 
 
 def _entries() -> int:

@@ -24,10 +24,10 @@ device-oom    id, pid, count, device, requested_bytes, device_total_bytes, devic
               `state` is null or {device, allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
               peak_allocated_bytes, peak_reserved_bytes, requested_bytes, retries, ooms, free_bytes, total_bytes}.
               `frames_of` is "main" when the failing thread has no Python frames (autograd's) and the main thread's
-              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Without an
-              observer (cudaMallocAsync) there is no request, and of a caught error neither snapshot nor census.
-              `snapshot_path` is relative to the bundle; of many snapshots only the first, the last and the largest
-              stay, so the file may be gone.
+              are given instead, else "current". `autograd_on`: the failing thread recorded gradients. Where nobody
+              listens (cudaMallocAsync, torch before 2.1) there is no request, a device only where there is no other or
+              the error names it, and of a caught error neither snapshot nor census. `snapshot_path` is relative to the
+              bundle; of many snapshots only the first, the last and the largest stay, so the file may be gone.
 library-oom   the fields of device-oom
               An uncaught error says that the driver or a library found no device memory left, or may have: of the
               request nothing is known, nor which device it was. `count` counts these alone.

@@ -12,6 +12,7 @@ import os
 from . import finish, history, identity, records
 from .allocator import read_state, reserved_bytes
 from .guard import guarded
+from .torch_version import may_be_listened_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class _Sampler:
                 self._last[device] = state
                 records.write("allocator", pid=self.pid, rank=identity.rank(), **state)
 
+    def sample_at_end(self) -> None:
+        """The only sample, where no thread was started."""
+        if self.pid == os.getpid():
+            self.sample()
+
     def stop(self) -> None:
         """End the thread after a last sample, before Python takes the modules away from it."""
         if self.pid == os.getpid():
@@ -81,9 +87,12 @@ class _Current:
 
 @guarded("starting the sampler")
 def start(torch: Any) -> None:
-    """Start sampling in this process, once."""
+    """Start sampling in this process, once; where another thread may not ask, sample at the end only."""
     current = _Current.sampler
     if current is None or current.pid != os.getpid():
         _Current.sampler = sampler = _Sampler(torch)
-        _thread.start_new_thread(sampler.run, ())
-        finish.at_end(sampler.stop)
+        if may_be_listened_to(torch):
+            _thread.start_new_thread(sampler.run, ())
+            finish.at_end(sampler.stop)
+        else:
+            finish.at_end(sampler.sample_at_end)
