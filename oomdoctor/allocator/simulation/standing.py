@@ -1,0 +1,89 @@
+"""An allocator in which segments and live blocks stand as they stood at a moment of the recording."""
+
+from __future__ import annotations
+
+from .allocator import CachingAllocator
+from .blocks import Block, Reservation
+from .expandable import reservation_size
+from .memory_map import Area, LiveBlock, MemoryMap
+from .rounding import page_size
+
+
+def stand(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
+    """Fill an empty allocator; the live blocks by their number. Nothing is taken from the device for it."""
+    found: dict[int, Block] = {}
+    chains: dict[tuple[int, int, bool], list[Block]] = {}
+    number = 0
+    for area in start.areas:
+        live: list[tuple[int, LiveBlock]] = []
+        while number < len(start.blocks) and start.blocks[number].address < area.end:
+            live.append((number, start.blocks[number]))
+            number += 1
+        blocks = _blocks(allocator, area, live, found)
+        allocator.count(area.size_bytes)
+        if area.expandable:
+            chains.setdefault((area.stream, area.pool, area.small), []).extend(blocks)
+        else:
+            _settle(blocks)
+    for key, blocks in chains.items():
+        _settle(_reserved(allocator, blocks, start.bases.get(key, blocks[0].address)))
+    return found
+
+
+def _blocks(
+    allocator: CachingAllocator, area: Area, live: list[tuple[int, LiveBlock]], found: dict[int, Block]
+) -> list[Block]:
+    """The blocks of one segment, the free ones between the live ones included."""
+    pool = allocator.pool(area.pool, small=area.small)
+    age = allocator.age_of_new_segment(area.address)
+    blocks: list[Block] = []
+    at = area.address
+    for number, one in live:
+        if one.address > at:
+            blocks.append(Block(pool, area.stream, at, one.address - at, age))
+        block = found[number] = Block(pool, area.stream, one.address, min(one.size_bytes, area.end - one.address), age)
+        allocator.adopt(block)
+        if one.waiting:
+            allocator.free(block)
+        blocks.append(block)
+        at = block.address + block.size
+    if at < area.end:
+        blocks.append(Block(pool, area.stream, at, area.end - at, age))
+    return blocks
+
+
+def _reserved(allocator: CachingAllocator, blocks: list[Block], base: int) -> list[Block]:
+    """The blocks of an expandable segment with the addresses between and behind them, which are not mapped."""
+    first, last = blocks[0], blocks[-1]
+    page = page_size(small=first.pool.small, settings=allocator.settings)
+    size = max(reservation_size(allocator.device, page), last.address + last.size - base)
+    reservation = Reservation(base, size, page)
+    chain: list[Block] = []
+    at = base
+    for block in blocks:
+        if block.address > at:
+            chain.append(_unmapped(first, at, block.address - at))
+        chain.append(block)
+        at = block.address + block.size
+    if at < base + size:
+        chain.append(_unmapped(first, at, base + size - at))
+    for block in chain:
+        block.reservation = reservation
+    return chain
+
+
+def _unmapped(like: Block, address: int, size: int) -> Block:
+    block = Block(like.pool, like.stream, address, size, like.age)
+    block.mapped = False
+    return block
+
+
+def _settle(blocks: list[Block]) -> None:
+    """Link neighbours, and cache what is free."""
+    for before, block in zip(blocks, blocks[1:], strict=False):
+        before.next, block.previous = block, before
+    for block in blocks:
+        if not block.mapped:
+            block.pool.add_unmapped(block)
+        elif block.is_free:
+            block.pool.add(block)
