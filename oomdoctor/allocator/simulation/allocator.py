@@ -128,6 +128,7 @@ class CachingAllocator:
         """Give a whole segment back (`release_block`)."""
         block.pool.remove(block)
         self.device.give_back(block.size)
+        self.device.vacate(block.address, block.size)
         self.count(-block.size)
 
     def _cached_block(self, pool: Pool, stream: int, size: int) -> Block | None:
@@ -165,7 +166,7 @@ class CachingAllocator:
             return expandable.grow(self, pool, stream, size)
         if not self.device.take(wanted):
             return None
-        address = self.device.address(wanted)
+        address = self.device.place(wanted)
         self.count(wanted)
         return Block(pool, stream, address, wanted, self.age_of_new_segment(address))
 

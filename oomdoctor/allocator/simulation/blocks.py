@@ -19,8 +19,8 @@ class Reservation:
 class Block:
     """A piece of a segment; its neighbours in it are linked."""
 
-    __slots__ = ("address", "age", "allocated", "born", "mapped", "next", "pool", "previous", "reservation", "size",
-                 "stream", "waiting")  # fmt: skip
+    __slots__ = ("address", "age", "allocated", "born", "mapped", "next", "owner", "pool", "previous", "reservation",
+                 "size", "stream", "waiting")  # fmt: skip
 
     def __init__(self, pool: Pool, stream: int, address: int, size: int, age: int) -> None:
         self.pool, self.stream, self.address, self.size = pool, stream, address, size
@@ -29,6 +29,8 @@ class Block:
         self.allocated = False
         self.waiting = False
         """Given back by the program, but another stream may still use it."""
+        self.owner = -1
+        """Number of the allocation that has it, or had it last."""
         self.mapped = True
         self.reservation: Reservation | None = None
         self.previous: Block | None = None

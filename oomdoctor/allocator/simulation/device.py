@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
 
 from ...model.units import MIB
 
@@ -22,9 +23,11 @@ class Device:
     total_bytes: int | None = None
     allowed_bytes: int | None = None
     """What the allocator of the process may reserve (memory fraction); None: no bound."""
-    next_address: int = _FIRST_ADDRESS
     hint: int | None = None
     """Address at which the next segment came to stand when the run was recorded."""
+    next_address: int = _FIRST_ADDRESS
+    _ranges: list[tuple[int, int]] = field(default_factory=list)
+    """First address and size of what stands, by address."""
 
     def take(self, size_bytes: int) -> bool:
         """Take memory; whether there was enough."""
@@ -37,11 +40,25 @@ class Device:
         """Give memory back."""
         self.free_bytes += size_bytes
 
-    def address(self, size_bytes: int) -> int:
+    def place(self, size_bytes: int) -> int:
         """Where a new segment or reservation comes to stand."""
-        if self.hint is not None:
-            found, self.hint = self.hint, None
-            return found
-        found = self.next_address
-        self.next_address += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
-        return found
+        address, self.hint = self.hint, None
+        if address is None or not self._is_vacant(address, size_bytes):
+            address = self.next_address
+            self.next_address += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.occupy(address, size_bytes)
+        return address
+
+    def occupy(self, address: int, size_bytes: int) -> None:
+        """Something stands there."""
+        insort(self._ranges, (address, size_bytes))
+
+    def vacate(self, address: int, size_bytes: int) -> None:
+        """It does no longer."""
+        del self._ranges[bisect_left(self._ranges, (address, size_bytes))]
+
+    def _is_vacant(self, address: int, size_bytes: int) -> bool:
+        at = bisect_left(self._ranges, (address, 0))
+        if at < len(self._ranges) and self._ranges[at][0] < address + size_bytes:
+            return False
+        return at == 0 or sum(self._ranges[at - 1]) <= address

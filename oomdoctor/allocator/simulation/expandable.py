@@ -60,6 +60,8 @@ def unmap(block: Block, device: Device) -> int:
     merge(block, block.next)
     if block.is_split:
         pool.add_unmapped(block)
+    else:
+        device.vacate(reservation.address, reservation.size_bytes)
     device.give_back(last - first)
     return last - first
 
@@ -74,7 +76,7 @@ def reserve(allocator: CachingAllocator, pool: Pool, stream: int) -> Block:
     """New addresses, none of them mapped."""
     page = page_size(small=pool.small, settings=allocator.settings)
     size = reservation_size(allocator.device, page)
-    address = allocator.device.address(size)
+    address = allocator.device.place(size)
     block = Block(pool, stream, address, size, allocator.age_of_new_segment(address))
     block.mapped, block.reservation = False, Reservation(address, size, page)
     pool.add_unmapped(block)

@@ -56,8 +56,8 @@ class MemoryMap:
     blocks: tuple[LiveBlock, ...]
     contradictions: int = 0
     """Events that do not fit the state they are said to have changed."""
-    bases: Mapping[tuple[int, int, bool], int] = field(default_factory=dict)
-    """Where the addresses of the expandable segment of a stream, a pool and its smaller or larger half begin."""
+    bases: Mapping[tuple[int, int, bool], tuple[int, ...]] = field(default_factory=dict)
+    """Where the addresses of the expandable segments of a stream, a pool and its smaller or larger half begin."""
 
     @property
     def reserved_bytes(self) -> int:
@@ -124,18 +124,24 @@ class _Rewinder:
             elif action in _UNDO:
                 _UNDO[action](self, index, address, size)
 
-    def bases(self) -> dict[tuple[int, int, bool], int]:
-        """The lowest address that each expandable segment is seen to have mapped."""
-        found: dict[tuple[int, int, bool], int] = {}
+    def bases(self, window_bytes: int) -> dict[tuple[int, int, bool], tuple[int, ...]]:
+        """The lowest address that each expandable segment is seen to have mapped; none is longer than the window."""
+        seen: dict[tuple[int, int, bool], set[int]] = {}
         rows = np.flatnonzero(np.isin(self.events.action, (_CODE["segment_map"], _CODE["segment_unmap"])))
         mapped = [
             self._area(row, int(self.events.address[row]), int(self.events.size_bytes[row]), expandable=True)
             for row in rows.tolist()
         ]
         for area in (*self.first_areas, *mapped):
-            key = (area.stream, area.pool, area.small)
             if area.expandable:
-                found[key] = min(area.address, found.get(key, area.address))
+                seen.setdefault((area.stream, area.pool, area.small), set()).add(area.address)
+        found: dict[tuple[int, int, bool], tuple[int, ...]] = {}
+        for key, addresses in seen.items():
+            bases: list[int] = []
+            for address in sorted(addresses):
+                if not bases or address >= bases[-1] + window_bytes:
+                    bases.append(address)
+            found[key] = tuple(bases)
         return found
 
     def undo_segment_alloc(self, index: int, address: int, size: int) -> None:
@@ -192,8 +198,13 @@ _UNDO = {
 }
 
 
-def memory_map(snapshot: Snapshot, events: Events, settings: AllocatorSettings, first: int = 0) -> MemoryMap:
-    """What stood just before event `first`; with the number of events, the final state."""
+def memory_map(
+    snapshot: Snapshot, events: Events, settings: AllocatorSettings, first: int = 0, window_bytes: int = 1 << 42
+) -> MemoryMap:
+    """What stood just before event `first`; with the number of events, the final state.
+
+    `window_bytes`: how many addresses an expandable segment reserves.
+    """
     rewinder = _Rewinder(snapshot, events, settings)
     rewinder.undo_back_to(first)
     areas = tuple(sorted(rewinder.areas.values(), key=lambda area: area.address))
@@ -203,7 +214,7 @@ def memory_map(snapshot: Snapshot, events: Events, settings: AllocatorSettings, 
         area is None or block.address + block.size_bytes > area.end for block, area in zip(blocks, inside, strict=True)
     )
     kept = tuple(block for block, area in zip(blocks, inside, strict=True) if area is not None)
-    return MemoryMap(areas, kept, rewinder.contradictions + outside, rewinder.bases())
+    return MemoryMap(areas, kept, rewinder.contradictions + outside, rewinder.bases(window_bytes))
 
 
 def _area_of(areas: tuple[Area, ...], address: int) -> Area | None:

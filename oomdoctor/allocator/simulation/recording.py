@@ -95,16 +95,20 @@ def read_recording(
     oom: SnapshotOom,
     free_bytes: int,
     settings: AllocatorSettings,
+    *,
+    total_bytes: int | None = None,
     allowed_bytes: int | None = None,
 ) -> Recording | None:
     """The program up to `oom`, of which the driver had `free_bytes` left; None where its device has no events.
 
-    `allowed_bytes` is what the process was allowed to reserve, where it was not all.
+    `total_bytes` is what the card has, where that is known; `allowed_bytes` the process was allowed to reserve of it,
+    where it was not all.
     """
     events = next((events for events in snapshot.events if events.device == oom.device), None)
     if events is None:
         return None
-    start = memory_map(snapshot, events, settings)
+    card = total_bytes if total_bytes is not None else free_bytes + snapshot.reserved_bytes
+    start = memory_map(snapshot, events, settings, window_bytes=card + card // 8)
     end = memory_map(snapshot, events, settings, oom.event_index)
     reader = _Reader(events, start, end, oom, free_bytes, settings, allowed_bytes)
     steps = tuple(reader.steps())

@@ -92,13 +92,16 @@ class _Run:
                 block = allocator.malloc(step.size_bytes, step.stream, step.pool)
                 if block is None:
                     return self._failed(steps, position)
+                block.owner = step.block
                 blocks[step.block] = block
                 self.requests += 1
                 self.placed_alike += block.address == step.address
             elif kind is Kind.FREE:
                 allocator.free(blocks[step.block])
             elif kind is Kind.COMPLETE:
-                allocator.complete(blocks.pop(step.block))
+                block = blocks.pop(step.block)
+                if block.owner == step.block:  # else the allocator has waited for it, and it serves another
+                    allocator.complete(block)
             elif kind is Kind.EMPTY:
                 allocator.release_cached(step.pool)
             else:
@@ -163,5 +166,6 @@ def _lay_out_anew(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Bl
             raise DoesNotFit
         if block.waiting:
             allocator.free(made)
+        made.owner = number
         found[number] = made
     return found

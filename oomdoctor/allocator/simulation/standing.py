@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from .allocator import CachingAllocator
 from .blocks import Block, Reservation
 from .expandable import reservation_size
@@ -12,7 +14,7 @@ from .rounding import page_size
 def stand(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
     """Fill an empty allocator; the live blocks by their number. Nothing is taken from the device for it."""
     found: dict[int, Block] = {}
-    chains: dict[tuple[int, int, bool], list[Block]] = {}
+    chains: dict[int, list[Block]] = {}
     number = 0
     for area in start.areas:
         live: list[tuple[int, LiveBlock]] = []
@@ -22,11 +24,14 @@ def stand(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
         blocks = _blocks(allocator, area, live, found)
         allocator.count(area.size_bytes)
         if area.expandable:
-            chains.setdefault((area.stream, area.pool, area.small), []).extend(blocks)
+            bases = start.bases.get((area.stream, area.pool, area.small), ())
+            at = bisect_right(bases, area.address) - 1
+            chains.setdefault(bases[at] if at >= 0 else area.address, []).extend(blocks)
         else:
+            allocator.device.occupy(area.address, area.size_bytes)
             _settle(blocks)
-    for key, blocks in chains.items():
-        _settle(_reserved(allocator, blocks, start.bases.get(key, blocks[0].address)))
+    for base, blocks in chains.items():
+        _settle(_reserved(allocator, blocks, base))
     return found
 
 
@@ -42,6 +47,7 @@ def _blocks(
         if one.address > at:
             blocks.append(Block(pool, area.stream, at, one.address - at, age))
         block = found[number] = Block(pool, area.stream, one.address, min(one.size_bytes, area.end - one.address), age)
+        block.owner = number
         allocator.adopt(block)
         if one.waiting:
             allocator.free(block)
@@ -58,6 +64,7 @@ def _reserved(allocator: CachingAllocator, blocks: list[Block], base: int) -> li
     page = page_size(small=first.pool.small, settings=allocator.settings)
     size = max(reservation_size(allocator.device, page), last.address + last.size - base)
     reservation = Reservation(base, size, page)
+    allocator.device.occupy(base, size)
     chain: list[Block] = []
     at = base
     for block in blocks:
