@@ -93,7 +93,7 @@ class CachingAllocator:
             found = self._pools[(identity, small)] = Pool(identity, small=small)
         return found
 
-    def age_of_new_segment(self, address: int) -> int:
+    def age_of_new_segment(self) -> int:
         """What its blocks are told apart by from others of their size."""
         self.segments_made += 1
         return self.segments_made if self.oldest_first else 0
@@ -153,7 +153,12 @@ class CachingAllocator:
                 return None
             if size >= bound and block.size >= size + settings.max_non_split_rounding_bytes:
                 return None
+        block = self._among_equals(pool, block)
         pool.remove(block)
+        return block
+
+    def _among_equals(self, pool: Pool, block: Block) -> Block:
+        """The one to take of the stream's blocks of this size; `block` is the first by the allocator's order."""
         return block
 
     def _new_block(self, pool: Pool, stream: int, size: int) -> Block | None:
@@ -168,7 +173,7 @@ class CachingAllocator:
             return None
         address = self.device.place(wanted)
         self.count(wanted)
-        return Block(pool, stream, address, wanted, self.age_of_new_segment(address))
+        return Block(pool, stream, address, wanted, self.age_of_new_segment())
 
     def _hand_out(self, block: Block, size: int) -> Block:
         """`alloc_found_block` with `should_split`: the rest is cached where it is worth a block of its own."""

@@ -77,7 +77,7 @@ def reserve(allocator: CachingAllocator, pool: Pool, stream: int) -> Block:
     page = page_size(small=pool.small, settings=allocator.settings)
     size = reservation_size(allocator.device, page)
     address = allocator.device.place(size)
-    block = Block(pool, stream, address, size, allocator.age_of_new_segment(address))
+    block = Block(pool, stream, address, size, allocator.age_of_new_segment())
     block.mapped, block.reservation = False, Reservation(address, size, page)
     pool.add_unmapped(block)
     return block

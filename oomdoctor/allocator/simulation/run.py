@@ -8,8 +8,9 @@ from .allocator import CachingAllocator
 from .blocks import Block
 from .device import Device
 from .memory_map import Area, MemoryMap
+from .order import GuidedAllocator, order_of
 from .recording import Kind, Recording, Step
-from .rounding import block_size, segment_size
+from .rounding import ROUND_LARGE_BYTES, SMALL_BYTES, block_size, page_size, segment_size
 from .settings import AllocatorSettings
 from .standing import stand
 
@@ -59,6 +60,7 @@ def run(
     as_recorded: bool = False,
     packed: bool = False,
     oldest_first: bool = False,
+    ages: tuple[int, ...] = (),
 ) -> Outcome:
     """The outcome under these settings on this device, whose `free_bytes` are those where the recording begins.
 
@@ -72,8 +74,17 @@ def run(
     else:
         if device.free_bytes < 0:
             raise DoesNotFit
-        blocks = stand(allocator, recording.start)
+        blocks = stand(allocator, recording.start, ages)
     return _Run(allocator, blocks, as_recorded).through(recording.steps)
+
+
+def find_order(recording: Recording, settings: AllocatorSettings, device: Device) -> tuple[int, ...]:
+    """In which order the segments at the beginning were made, as far as the recorded choices tell."""
+    allocator = GuidedAllocator(device, settings)
+    blocks = stand(allocator, recording.start)
+    allocator.first_segments = len(recording.start.areas)
+    _Run(allocator, blocks, as_recorded=True).through(recording.steps)
+    return order_of(len(recording.start.areas), allocator.choices)
 
 
 class _Run:
@@ -83,12 +94,15 @@ class _Run:
 
     def through(self, steps: tuple[Step, ...]) -> Outcome:
         allocator, blocks, device = self.allocator, self.blocks, self.allocator.device
+        guided = allocator if isinstance(allocator, GuidedAllocator) else None
         target = len(steps) - 1
         for position, step in enumerate(steps):
             kind = step.kind
             if kind is Kind.MALLOC:
                 if self.as_recorded:
                     device.hint = step.segment_address
+                if guided is not None:
+                    guided.wanted_address = step.address
                 block = allocator.malloc(step.size_bytes, step.stream, step.pool)
                 if block is None:
                     return self._failed(steps, position)
@@ -120,11 +134,26 @@ class _Run:
         return self._outcome(None, areas, spare=self._room())
 
     def _failed(self, steps: tuple[Step, ...], position: int) -> Outcome:
-        step, settings = steps[position], self.allocator.settings
-        wanted = segment_size(block_size(step.size_bytes, settings), settings)
+        step = steps[position]
         missed = sum(1 for one in steps[position:] if one.kind in (Kind.MALLOC, Kind.FAIL)) - 1
         areas = self.allocator.areas()
-        return self._outcome(step, areas, missing=max(0, wanted - self._room()), missed=missed)
+        return self._outcome(step, areas, missing=self._missing(step), missed=missed)
+
+    def _missing(self, step: Step) -> int:
+        """How much more the device would have to have free: page by page, until the request is served."""
+        allocator, device = self.allocator, self.allocator.device
+        settings = allocator.settings
+        size = block_size(step.size_bytes, settings)
+        wanted = segment_size(size, settings)
+        if not settings.expandable_segments:
+            return max(0, wanted - self._room())
+        room, added = self._room(), 0
+        page = page_size(small=size <= SMALL_BYTES, settings=settings)
+        device.free_bytes, device.allowed_bytes = room, None
+        while allocator.malloc(step.size_bytes, step.stream, step.pool) is None and added < wanted + page:
+            device.free_bytes += ROUND_LARGE_BYTES
+            added += ROUND_LARGE_BYTES
+        return added
 
     def _room(self) -> int:
         """What the process could still reserve."""

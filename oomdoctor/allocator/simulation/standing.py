@@ -11,17 +11,22 @@ from .memory_map import Area, LiveBlock, MemoryMap
 from .rounding import page_size
 
 
-def stand(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
-    """Fill an empty allocator; the live blocks by their number. Nothing is taken from the device for it."""
+def stand(allocator: CachingAllocator, start: MemoryMap, ages: tuple[int, ...] = ()) -> dict[int, Block]:
+    """Fill an empty allocator; the live blocks by their number. Nothing is taken from the device for it.
+
+    `ages` says in which order the segments were made (see `order`); by address, where it says nothing.
+    """
     found: dict[int, Block] = {}
     chains: dict[int, list[Block]] = {}
     number = 0
-    for area in start.areas:
+    for position, area in enumerate(start.areas):
+        made = allocator.age_of_new_segment()
+        age = ages[position] if ages and allocator.oldest_first else made
         live: list[tuple[int, LiveBlock]] = []
         while number < len(start.blocks) and start.blocks[number].address < area.end:
             live.append((number, start.blocks[number]))
             number += 1
-        blocks = _blocks(allocator, area, live, found)
+        blocks = _blocks(allocator, area, age, live, found)
         allocator.count(area.size_bytes)
         if area.expandable:
             bases = start.bases.get((area.stream, area.pool, area.small), ())
@@ -36,11 +41,10 @@ def stand(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
 
 
 def _blocks(
-    allocator: CachingAllocator, area: Area, live: list[tuple[int, LiveBlock]], found: dict[int, Block]
+    allocator: CachingAllocator, area: Area, age: int, live: list[tuple[int, LiveBlock]], found: dict[int, Block]
 ) -> list[Block]:
     """The blocks of one segment, the free ones between the live ones included."""
     pool = allocator.pool(area.pool, small=area.small)
-    age = allocator.age_of_new_segment(area.address)
     blocks: list[Block] = []
     at = area.address
     for number, one in live:
