@@ -74,6 +74,8 @@ class Answer:
     """How many requests before the recorded failure it fails."""
     served_before: int = 0
     """Requests that failed and were survived when it was recorded, and are served."""
+    served_anew: bool = True
+    """Where it depends: it is served if what stood at the beginning is laid out anew; else as it stood."""
 
 
 class CannotSimulate(Exception):
@@ -122,7 +124,7 @@ class Simulation:
         if _served(stands) == _served(anew):
             return self._answer(_worse(stands, anew))
         better = self._answer(stands if _served(stands) else anew)
-        return replace(better, verdict=Verdict.DEPENDS)
+        return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
 
     def _card(self, settings: AllocatorSettings, total_bytes: int | None) -> Card:
         total = self.card.total_bytes if total_bytes is None else total_bytes
