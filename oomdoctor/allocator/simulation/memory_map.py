@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -213,8 +214,14 @@ def memory_map(
     outside = sum(
         area is None or block.address + block.size_bytes > area.end for block, area in zip(blocks, inside, strict=True)
     )
-    kept = tuple(block for block, area in zip(blocks, inside, strict=True) if area is not None)
-    return MemoryMap(areas, kept, rewinder.contradictions + outside, rewinder.bases(window_bytes))
+    overlaps = sum(one.end > other.address for one, other in pairwise(areas))
+    overlaps += sum(one.address + one.size_bytes > other.address for one, other in pairwise(blocks))
+    return MemoryMap(
+        areas=areas,
+        blocks=tuple(block for block, area in zip(blocks, inside, strict=True) if area is not None),
+        contradictions=rewinder.contradictions + outside + overlaps,
+        bases=rewinder.bases(window_bytes),
+    )
 
 
 def _area_of(areas: tuple[Area, ...], address: int) -> Area | None:

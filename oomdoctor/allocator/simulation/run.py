@@ -48,6 +48,9 @@ class Outcome:
         return self.requests_missed > 0
 
 
+_MOST_TRIES = 10_000
+
+
 class DoesNotFit(Exception):
     """What stood where the recording begins does not fit on the device."""
 
@@ -147,12 +150,12 @@ class _Run:
         wanted = segment_size(size, settings)
         if not settings.expandable_segments:
             return max(0, wanted - self._room())
-        room, added = self._room(), 0
-        page = page_size(small=size <= SMALL_BYTES, settings=settings)
-        device.free_bytes, device.allowed_bytes = room, None
-        while allocator.malloc(step.size_bytes, step.stream, step.pool) is None and added < wanted + page:
-            device.free_bytes += ROUND_LARGE_BYTES
-            added += ROUND_LARGE_BYTES
+        device.free_bytes, device.allowed_bytes, added = self._room(), None, 0
+        bound = wanted + page_size(small=size <= SMALL_BYTES, settings=settings)
+        step_bytes = -(-bound // (_MOST_TRIES * ROUND_LARGE_BYTES)) * ROUND_LARGE_BYTES
+        while added < bound and allocator.malloc(step.size_bytes, step.stream, step.pool) is None:
+            device.free_bytes += step_bytes
+            added += step_bytes
         return added
 
     def _room(self) -> int:

@@ -167,6 +167,10 @@ class Simulation:
 
     def _check(self) -> Trust:
         recording = self.recording
+        if recording.contradictions:
+            return Trust(
+                False, f"{recording.contradictions} recorded events contradict the final state or one another."
+            )
         if recording.free_at_start_bytes < 0:
             return Trust(False, "More is said to have been reserved at the beginning than the device had.")
         ways: list[tuple[bool, tuple[int, ...]]] = [(True, ()), (False, ())]
@@ -190,12 +194,9 @@ class Simulation:
 
     def _why_not(self, outcome: Outcome) -> str:
         recording = self.recording
-        if recording.contradictions:
-            return f"{recording.contradictions} recorded events contradict the final state or one another."
         if outcome.served:
-            if segment_size(block_size(recording.oom.requested_bytes, self.settings), self.settings) <= min(
-                recording.free_bytes, outcome.spare_bytes or recording.free_bytes
-            ):
+            wanted = segment_size(block_size(recording.oom.requested_bytes, self.settings), self.settings)
+            if wanted <= recording.free_bytes:
                 return (
                     f"The driver had {format_bytes(recording.free_bytes)} free, enough for the request: something that is"
                     " not recorded stood in its way, like a memory fraction."
