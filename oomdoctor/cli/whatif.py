@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,19 +64,17 @@ def whatif(
             say(f"{record.path}: {record.why}")
     evidence = focus(evidence)
     facts = derive_facts(evidence)
+    told = _Told()
     try:
         question = _question(evidence, facts, device)
         simulation = question.simulation()
-        told = _Told(question, simulation)
-        if simulation.trust.reproduced:
-            groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
-            for group in groups:
-                settings = with_settings(simulation.settings, group)
-                told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
-        else:
-            told.why_not = simulation.trust.why_not
+        told.question, told.simulation = question, simulation
+        groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
+        for group in groups:
+            settings = with_settings(simulation.settings, group)
+            told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
     except CannotSimulate as error:
-        told = _Told(None, None, why_not=str(error))
+        told.why_not = str(error)
     print_report(told.as_json() if output_format == "json" else told.as_text())
     if told.why_not:
         sys.exit(EXIT_NO_ANSWER)
@@ -125,12 +123,10 @@ def _words(group: list[tuple[str, str]], total_bytes: int | None) -> str:
 class _Told:
     """What comes out."""
 
-    question: Question | None
-    simulation: Simulation | None
+    question: Question | None = None
+    simulation: Simulation | None = None
+    answers: list[tuple[str, Answer]] = field(default_factory=list)
     why_not: str = ""
-
-    def __post_init__(self) -> None:
-        self.answers: list[tuple[str, Answer]] = []
 
     def as_text(self) -> str:
         lines = []

@@ -75,8 +75,6 @@ def _put(question: Question, facts: FactSet) -> None:
     try:
         simulation = question.simulation()
         facts.put("simulated.reproduced", simulation.trust.reproduced, source, member)
-        if not simulation.trust.reproduced:
-            return
         for prefix, option, value in SETTINGS:
             changed = with_setting(simulation.settings, option, value)
             if changed != simulation.settings:

@@ -26,13 +26,14 @@ class Recorder:
         self.allocator = CachingAllocator(self.device, self.settings, oldest_first=True)
         self.events: list[dict[str, Any]] = []
         self.live: dict[int, tuple[Block, int]] = {}
-        self.maps: list[tuple[tuple[Area, ...], dict[int, int]]] = []
-        """Segments and the sizes of live blocks before each event."""
-        self._areas: tuple[Area, ...] = ()
+        self.maps: list[tuple[tuple[Area, ...] | None, dict[int, int]]] = []
+        """Segments and the sizes of live blocks before each event. The former is None between pages that come and go."""
+        self._areas: tuple[Area, ...] | None = ()
+        self._before: tuple[Area, ...] = ()
 
     def malloc(self, size: int, stream: int = 0) -> int | None:
         block = self.allocator.malloc(size, stream)
-        self._segments(stream)
+        self._segments()
         if block is None:
             self._event("oom", None, size, stream, device_free=self.device.free_bytes)
             return None
@@ -50,7 +51,7 @@ class Recorder:
 
     def empty_cache(self) -> None:
         self.allocator.release_cached()
-        self._segments(0)
+        self._segments()
 
     def snapshot(self, ring: int | None = None) -> dict[str, Any]:
         segments = []
@@ -93,20 +94,21 @@ class Recorder:
         where = {} if address is None else {"addr": address}
         self.events.append({"action": action, "size": size, "stream": stream, "frames": [], **where, **more})
 
-    def _segments(self, stream: int) -> None:
-        before, after = self._areas, self.allocator.areas()
-        if self.settings.expandable_segments:
-            for start, size in _pages(before, after):
-                self._event("segment_unmap", start, size, stream)
-            for start, size in _pages(after, before):
-                self._event("segment_map", start, size, stream)
-            self._areas = after
-            return
-        for area in sorted(set(before) - set(after), key=lambda one: one.address):
-            self._event("segment_free", area.address, area.size_bytes, area.stream)
-            self._areas = tuple(one for one in self._areas if one != area)
-        for area in sorted(set(after) - set(before), key=lambda one: one.address):
-            self._event("segment_alloc", area.address, area.size_bytes, area.stream)
+    def _segments(self) -> None:
+        before, after = self._before, self.allocator.areas()
+        self._before = after
+        changes = [
+            *(("segment_unmap", *page) for page in _pages(before, after)),
+            *(("segment_map", *page) for page in _pages(after, before)),
+        ]
+        if not self.settings.expandable_segments:
+            changes = [
+                *(("segment_free", a.address, a.size_bytes, a.stream) for a in before if a not in after),
+                *(("segment_alloc", a.address, a.size_bytes, a.stream) for a in after if a not in before),
+            ]
+        for action, address, size, stream in changes:
+            self._event(action, address, size, stream)
+            self._areas = None
         self._areas = after
 
 
@@ -114,17 +116,17 @@ def _block(address: int, size: int, requested: int, state: str) -> dict[str, Any
     return {"address": address, "size": size, "requested_size": requested, "state": state, "frames": []}
 
 
-def _pages(these: tuple[Area, ...], without: tuple[Area, ...]) -> list[tuple[int, int]]:
-    """What is in the first areas and not in the second."""
-    found: list[tuple[int, int]] = []
+def _pages(these: tuple[Area, ...], without: tuple[Area, ...]) -> list[tuple[int, int, int]]:
+    """What is in the first areas and not in the second: address, size, stream."""
+    found: list[tuple[int, int, int]] = []
     for area in these:
         at = area.address
         for other in without:
             if other.end <= at or other.address >= area.end:
                 continue
             if other.address > at:
-                found.append((at, other.address - at))
+                found.append((at, other.address - at, area.stream))
             at = other.end
         if at < area.end:
-            found.append((at, area.end - at))
+            found.append((at, area.end - at, area.stream))
     return found

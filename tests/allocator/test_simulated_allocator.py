@@ -20,8 +20,19 @@ EXPANDABLE = AllocatorSettings(expandable_segments=True)
 GRAPH = 1 << 32
 
 
+class Upward(Device):
+    """Gives addresses from BASE on, so that a test can name them."""
+
+    used = 0
+
+    def place(self, size_bytes: int) -> int:
+        if self.hint is None:
+            self.hint, self.used = BASE + self.used, self.used + size_bytes
+        return super().place(size_bytes)
+
+
 def allocator(free: int, how: AllocatorSettings = PLAIN, allowed: int | None = None, **more: bool) -> CachingAllocator:
-    return CachingAllocator(Device(free, free, allowed), how, **more)
+    return CachingAllocator(Upward(free, free, allowed), how, **more)
 
 
 def taken(found: Block | None) -> Block:

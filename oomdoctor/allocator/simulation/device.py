@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ...model.units import MIB
 
-_FIRST_ADDRESS = 1 << 60
-"""Above every address that a driver gives."""
+_FIRST_ADDRESS = 1 << 62
+"""Above every address that a driver gives. New ones go down from there, as those of Linux do; a driver may differ."""
 _ALIGNMENT = 2 * MIB
 
 
@@ -26,6 +26,7 @@ class Device:
     hint: int | None = None
     """Address at which the next segment came to stand when the run was recorded."""
     next_address: int = _FIRST_ADDRESS
+    """New segments come to stand below it."""
     _ranges: list[tuple[int, int]] = field(default_factory=list)
     """First address and size of what stands, by address."""
 
@@ -44,8 +45,8 @@ class Device:
         """Where a new segment or reservation comes to stand."""
         address, self.hint = self.hint, None
         if address is None or not self._is_vacant(address, size_bytes):
+            self.next_address -= -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
             address = self.next_address
-            self.next_address += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
         self.occupy(address, size_bytes)
         return address
 

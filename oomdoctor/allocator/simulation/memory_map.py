@@ -214,6 +214,7 @@ def memory_map(
     outside = sum(
         area is None or block.address + block.size_bytes > area.end for block, area in zip(blocks, inside, strict=True)
     )
+    outside += sum(not area.size_bytes for area in areas)
     overlaps = sum(one.end > other.address for one, other in pairwise(areas))
     overlaps += sum(one.address + one.size_bytes > other.address for one, other in pairwise(blocks))
     return MemoryMap(

@@ -111,10 +111,13 @@ class Simulation:
         self.trust = self._check()
 
     def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
-        """The answer under these settings, on a card of that size (None: the same one). Ask only where it is reproduced.
+        """The answer under these settings, on a card of that size (None: the same one).
 
-        Raises CannotSimulate for another card where the size of the recorded one is not known.
+        Raises CannotSimulate where the recorded run is not reproduced, and for another card where the size of the recorded
+        one is not known.
         """
+        if not self.trust.reproduced:
+            raise CannotSimulate(self.trust.why_not)
         card = self._card(settings, total_bytes)
         layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
         stands = self._outcome(settings, card, packed=False)
