@@ -204,7 +204,7 @@ def _sentence(answer: Answer) -> str:
     }[answer.verdict]
     if answer.served_before:
         sentence += (
-            f" Of the requests that failed before and were survived, {answer.served_before} would be served, so that the"
+            f" Of the requests that failed before and were survived, {answer.served_before} would be served: the"
             " program would have gone another way."
         )
     return sentence

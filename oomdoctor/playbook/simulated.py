@@ -16,11 +16,12 @@ _FACTS_OF = {
 
 _WORDS = {
     "en": {
-        "served": "Simulated on this run: the request is served, {spare} to spare. What comes after it was not recorded.",
+        "served": "Simulated on this run: the request is served, {spare} to spare."
+        " What comes after it was not recorded.",
         "fails": "Simulated on this run: it fails at the same request, {missing} short.",
         "fails-earlier": "Simulated on this run: it fails even before that request, {missing} short.",
-        "depends": "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory lay"
-        " that stood when the recording began.",
+        "depends": "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory"
+        " lay that stood when the recording began.",
     },
     "zh": {
         "served": "按本次运行模拟：该请求得到满足，尚余 {spare}。其后的情况未被记录。",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,9 @@ def test_small_requests_share_segments_of_2_mib_and_large_ones_of_20_mib() -> No
 
 def test_a_rest_of_one_mib_stays_in_a_large_block() -> None:
     model = allocator(GIB)
-    assert taken(model.malloc(19 * MIB, 0)).size == 20 * MIB  # its own segment, rounded to 2 MiB; the rest is not above 1
+    assert (
+        taken(model.malloc(19 * MIB, 0)).size == 20 * MIB
+    )  # its own segment, rounded to 2 MiB; the rest is not above 1
     assert taken(model.malloc(20 * MIB + 512, 0)).size == 20 * MIB + 512  # 22 MiB; here it is
     assert segments(model) == [20 * MIB, 22 * MIB]
 
@@ -263,7 +266,7 @@ def _check(model: CachingAllocator, in_use: list[Block], allowed: int | None) ->
     pools = [model.pool(pool, small=small) for pool in (0, GRAPH) for small in (False, True)]
     pieces = sorted((b.address, b.size) for b in [*in_use, *(block for pool in pools for block in pool)])
     assert sum(size for _, size in pieces) == model.reserved_bytes
-    for (address, size), (following, _) in zip(pieces, pieces[1:], strict=False):
+    for (address, size), (following, _) in pairwise(pieces):
         assert address + size <= following
     for address, size in pieces:
         assert any(area.address <= address and address + size <= area.end for area in areas)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from allocator.recorder import Recorder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshots.make import Device as MadeDevice
 from snapshots.make import frame, write
 from snapshots.make import snapshot as made_snapshot
+from snapshots.recorder import Recorder
 
 from oomdoctor.allocator.simulation.memory_map import memory_map
 from oomdoctor.allocator.simulation.order import order_of
@@ -109,7 +109,7 @@ def test_where_the_ring_begins_late_the_answer_may_depend_on_what_came_before(tm
     assert found.trust.requests == 0
     assert "already reserved" in found.trust.notes[0]
     answer = found.ask(replace(found.settings, expandable_segments=True))
-    # As it stood, five pieces of 100 MiB lie in one segment of 1,000 that cannot be given back; laid anew there are none.
+    # As it stood, five holes of 100 MiB lie in one segment that cannot be given back; laid anew there are none.
     assert (answer.verdict, answer.served_anew) == (Verdict.DEPENDS, True)
     assert found.ask(replace(found.settings, max_split_bytes=GIB)).verdict in (Verdict.DEPENDS, Verdict.SERVED)
 

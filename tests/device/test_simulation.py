@@ -1,4 +1,4 @@
-"""GIVEN a recorded run WHEN it goes through the model of the allocator THEN the model does what torch's allocator did."""
+"""GIVEN a recorded run WHEN it goes through the model of the allocator THEN that does what torch's did."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def observe(device, size, total, free):
 torch._C._cuda_attach_out_of_memory_observer(observe)
 runpy.run_path({script!r}, run_name="__main__")
 """
+
 
 def _alone(scenario: Scenario) -> bool:
     """One process with nobody else on the card, that leaves it to the allocator to fail."""
@@ -65,7 +66,8 @@ def cut(snapshot: Snapshot, oom: SnapshotOom, first: int) -> tuple[Snapshot, Sna
         if events.device != oom.device:
             return events
         columns = {
-            name: getattr(events, name)[first:] for name in ("action", "address", "size_bytes", "stream", "time_us", "stack")
+            name: getattr(events, name)[first:]
+            for name in ("action", "address", "size_bytes", "stream", "time_us", "stack")
         }
         return replace(events, **columns, pool=None if events.pool is None else events.pool[first:])
 

@@ -1,7 +1,7 @@
 """A model of torch's caching allocator on one device (CUDACachingAllocator.cpp: `DeviceCachingAllocator`).
 
-Each method names the function whose rules it follows. What is left out: user pools with an allocator of their own, pools
-that may be used as a last resort or do not split, and callbacks that free memory.
+Each method names the function whose rules it follows. What is left out: user pools with an allocator of their own,
+pools that may be used as a last resort or do not split, and callbacks that free memory.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CachingAllocator:
         block.pool.add(block)
 
     def release_cached(self, pool: int = DEFAULT_POOL) -> None:
-        """Give back every segment of a pool that holds nothing, and pages of expandable ones (`release_cached_blocks`)."""
+        """Give back each segment of a pool that holds nothing, and idle pages (`release_cached_blocks`)."""
         for block in list(self._waiting.values()):
             if block.pool.identity == pool:
                 self.complete(block)

@@ -67,7 +67,7 @@ Key = tuple[int, int, int, int]
 
 
 class Pool:
-    """Cached blocks of one pool by stream, then size, and what of its reservations is not mapped by stream and address."""
+    """Cached blocks of one pool by stream and size, and what of its reservations is not mapped."""
 
     def __init__(self, identity: int, *, small: bool) -> None:
         self.identity, self.small = identity, small

@@ -1,4 +1,4 @@
-"""Expandable segments (CUDACachingAllocator.cpp: `ExpandableSegment`, `try_allocate_expandable_block`, `unmap_block`)."""
+"""Expandable segments (CUDACachingAllocator.cpp: `ExpandableSegment`, `map_block`, `unmap_block`)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _place(allocator: CachingAllocator, pool: Pool, stream: int, size: int) -> B
 
 
 def _map(allocator: CachingAllocator, block: Block, size: int) -> bool:
-    """Map pages for the first `size` bytes of an unmapped block and cache it; whether there were enough (`map_block`)."""
+    """Map pages for the first `size` bytes of an unmapped block; whether there were enough (`map_block`)."""
     reservation = block.reservation
     if reservation is None or block.mapped:
         return False

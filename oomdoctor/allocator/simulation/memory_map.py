@@ -251,7 +251,7 @@ def _whole_sizes(
 
 
 class _SmallAddresses:
-    """Which addresses of expandable segments belong to the small pool: its pages are 2 MiB, those of the large one more."""
+    """Which addresses of expandable segments are the small pool's: its pages are 2 MiB, those of the other more."""
 
     def __init__(self, events: Events, areas: tuple[Area, ...]) -> None:
         known: dict[int, bool] = {area.address: area.small for area in areas if area.expandable}

@@ -1,7 +1,7 @@
 """In which order the segments were made that stood where the recording begins.
 
-Of equally large blocks newer releases of torch take that of the oldest segment, and no event tells how old those segments
-are. But every recorded choice among equals does: the one that was taken is older than those that were passed over.
+Of equally large blocks newer releases of torch take that of the oldest segment, and no event tells how old those
+segments are. But every recorded choice among equals does: the one that was taken is older than those passed over.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a program asked of its allocator, read from the recorded events of one device up to its failing request.
 
 Requests and releases are the program's; segments are the allocator's own affair and are left to the model. Two things
-have to be told apart from their traces. Segments given back right before a new segment, or before the failure, were given
-back for want of memory, if the driver had too little left; otherwise the program called `empty_cache`. And blocks that
-stopped waiting right before such a release did so because the allocator waited for them (`synchronize_and_free_events`),
-which it would not have done had it found memory.
+have to be told apart from their traces. Segments given back right before a new segment, or before the failure, were
+given back for want of memory, if the driver had too little left; otherwise the program called `empty_cache`. And blocks
+that stopped waiting right before such a release did so because the allocator waited for them, which it would not have
+done had it found memory (`synchronize_and_free_events`).
 """
 
 from __future__ import annotations

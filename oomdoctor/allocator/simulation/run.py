@@ -67,8 +67,8 @@ def run(
 ) -> Outcome:
     """The outcome under these settings on this device, whose `free_bytes` are those where the recording begins.
 
-    `as_recorded`: new segments come to stand where they stood. `packed`: what stood at the beginning is laid out anew by
-    these settings, instead of standing as it did; raises DoesNotFit where that is too much for the device.
+    `as_recorded`: new segments come to stand where they stood. `packed`: what stood at the beginning is laid out anew
+    by these settings, instead of standing as it did; raises DoesNotFit where that is too much for the device.
     """
     allocator = CachingAllocator(device, settings, oldest_first=oldest_first)
     if packed:

@@ -154,7 +154,7 @@ def _share(name: str, value: str, *, below_one: bool) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1 or (below_one and share == 1):
-        raise UsageError(f"{name} lies above 0 and {'below' if below_one else 'at most at'} 1; {value!r} does not")
+        raise UsageError(f"{name} is above 0 and {'below' if below_one else 'at most'} 1; not {value!r}")
     return share
 
 

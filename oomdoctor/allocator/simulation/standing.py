@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import pairwise
 
 from .allocator import CachingAllocator
 from .blocks import Block, Reservation
@@ -91,7 +92,7 @@ def _unmapped(like: Block, address: int, size: int) -> Block:
 
 def _settle(blocks: list[Block]) -> None:
     """Link neighbours, and cache what is free."""
-    for before, block in zip(blocks, blocks[1:], strict=False):
+    for before, block in pairwise(blocks):
         before.next, block.previous = block, before
     for block in blocks:
         if not block.mapped:

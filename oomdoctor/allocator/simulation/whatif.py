@@ -1,8 +1,8 @@
 """Would the request that failed have been served under another setting, or on another card?
 
-The model answers only for a run that it reproduces: under the recorded settings it must fail at the recorded request, with
-the segments that torch had. Where the recording begins late, what stood then is laid out in two ways, as it stood and anew;
-where they disagree, so does the answer.
+The model answers only for a run that it reproduces: under the recorded settings it must fail at the recorded request,
+with the segments that torch had. Where the recording begins late, what stood then is laid out in two ways, as it stood
+and anew; where they disagree, the answer depends on it.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Simulation:
     def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
         """The answer under these settings, on a card of that size (None: the same one).
 
-        Raises CannotSimulate where the recorded run is not reproduced, and for another card where the size of the recorded
-        one is not known.
+        Raises CannotSimulate where the recorded run is not reproduced, and for another card where the size of the
+        recorded one is not known.
         """
         if not self.trust.reproduced:
             raise CannotSimulate(self.trust.why_not)
@@ -133,7 +133,7 @@ class Simulation:
         total = self.card.total_bytes if total_bytes is None else total_bytes
         if total_bytes is not None and self.card.total_bytes is None:
             raise CannotSimulate(
-                "How large the card was is not known from the snapshot alone; give the log or the bundle of the run too."
+                "How large the card was is not known from the snapshot alone; give the run's log or bundle too."
             )
         fraction = settings.memory_fraction
         if fraction is None and self.card.allowed_bytes is not None and self.card.total_bytes:
@@ -147,9 +147,7 @@ class Simulation:
         grown = (card.total_bytes or 0) - (self.card.total_bytes or 0)
         device = Device(self.recording.free_at_start_bytes + grown, card.total_bytes, card.allowed_bytes)
         try:
-            return run(
-                self.recording, settings, device, packed=packed, oldest_first=self.oldest_first, ages=self.ages
-            )
+            return run(self.recording, settings, device, packed=packed, oldest_first=self.oldest_first, ages=self.ages)
         except DoesNotFit:
             return None
 
@@ -201,8 +199,8 @@ class Simulation:
             wanted = segment_size(block_size(recording.oom.requested_bytes, self.settings), self.settings)
             if wanted <= recording.free_bytes:
                 return (
-                    f"The driver had {format_bytes(recording.free_bytes)} free, enough for the request: something that is"
-                    " not recorded stood in its way, like a memory fraction."
+                    f"The driver had {format_bytes(recording.free_bytes)} free, enough for the request: something that"
+                    " is not recorded stood in its way, like a memory fraction."
                 )
             return "Under the recorded settings the model serves the request that failed."
         if outcome.fails_earlier:

@@ -27,7 +27,7 @@ class Recorder:
         self.events: list[dict[str, Any]] = []
         self.live: dict[int, tuple[Block, int]] = {}
         self.maps: list[tuple[tuple[Area, ...] | None, dict[int, int]]] = []
-        """Segments and the sizes of live blocks before each event. The former is None between pages that come and go."""
+        """Segments and the sizes of live blocks before each event. None: between pages that come and go."""
         self._areas: tuple[Area, ...] | None = ()
         self._before: tuple[Area, ...] = ()
 
