@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from emulation.scenario import FOLDER, Scenario, load, names
+from emulation.wheel import environment
 from on_device import Device
 
+from oomdoctor.allocator.simulation.recording import Kind
 from oomdoctor.allocator.simulation.whatif import Card, Simulation, Verdict
 from oomdoctor.model.snapshot import Events, Snapshot, SnapshotOom
 from oomdoctor.readers.snapshot import read_snapshot
@@ -131,3 +133,93 @@ def _check_cut(snapshot: Snapshot, scenario: Scenario, allowed: int | None) -> N
         simulation = Simulation(shortened, failure, Card(total, allowed))
         assert simulation.recording.contradictions == 0
         assert simulation.trust.reproduced, simulation.trust
+
+
+RANDOM = """
+import random
+chance = random.Random({seed})
+streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+live = []
+for step in range(100_000):
+    if live and chance.random() < 0.47:
+        tensor = live.pop(chance.randrange(len(live)))
+        if chance.random() < 0.1:
+            tensor.record_stream(streams[1])
+        del tensor
+    else:
+        size = int(chance.choice([2e3, 3e5, 2e6, 15e6, 60e6, 3e8]) * (0.5 + chance.random()))
+        with torch.cuda.stream(streams[chance.random() < 0.2]):
+            live.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+    if {empty} and step % 211 == 210:
+        torch.cuda.empty_cache()
+"""
+OPTIONS = (
+    "",
+    "expandable_segments:True",
+    "max_split_size_mb:128",
+    "max_split_size_mb:32,roundup_power2_divisions:4",
+    "roundup_power2_divisions:[1:2,64:8,>:16]",
+    "expandable_segments:True,max_split_size_mb:64",
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_setting_does_what_torch_does_and_foretells_every_other(
+    seed: int, device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n" + RANDOM.format(seed=seed, empty=False))
+    simulations, length = {}, {}
+    for number, options in enumerate(OPTIONS):
+        device = device_with(memory_bytes=(3 << 30,))
+        snapshot = record(device, script, options, tmp_path / f"{number}.pickle")
+        assert snapshot is not None
+        simulations[options] = Simulation(snapshot, last(snapshot), Card(3 << 30))
+        assert simulations[options].trust.exact, (options, simulations[options].trust)
+        length[options] = len(requests_before(snapshot))
+    for options, simulation in simulations.items():
+        for other, asked in simulations.items():
+            answer = simulation.ask(asked.settings)
+            if answer.verdict is Verdict.SERVED:
+                assert length[other] > length[options]
+            else:
+                assert length[other] == length[options] - answer.requests_earlier, (options, other, answer)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_emptying_the_cache_does_what_it_does_in_torch(
+    options: str, device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n" + RANDOM.format(seed=3, empty=True))
+    snapshot = record(device_with(memory_bytes=(3 << 30,)), script, options, tmp_path / "s.pickle")
+    assert snapshot is not None
+    simulation = Simulation(snapshot, last(snapshot), Card(3 << 30))
+    assert simulation.trust.exact, simulation.trust
+    assert any(step.kind is Kind.EMPTY for step in simulation.recording.steps)
+
+
+def test_garbage_collection_under_a_memory_fraction(device_with: Callable[..., Device], tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    fraction = "import torch\ntorch.cuda.set_per_process_memory_fraction(0.5)\n"
+    script.write_text(fraction + RANDOM.format(seed=5, empty=True))
+    device = device_with(memory_bytes=(6 << 30,))
+    snapshot = record(device, script, "garbage_collection_threshold:0.6", tmp_path / "s.pickle")
+    assert snapshot is not None
+    simulation = Simulation(snapshot, last(snapshot), Card(6 << 30, 3 << 30))
+    assert simulation.trust.exact, simulation.trust
+
+
+@pytest.mark.parametrize("torch", ["2.1.2", "2.6.0"])
+@pytest.mark.parametrize("options", ["", "expandable_segments:True"])
+def test_the_model_does_what_older_releases_do(
+    torch: str, options: str, device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    if not environment(torch).is_made:
+        pytest.skip(f"the environment of torch {torch} is not made: emulate.py --torch {torch} makes it")
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n" + RANDOM.format(seed=2, empty=True))
+    snapshot = record(device_with(torch, memory_bytes=(3 << 30,)), script, options, tmp_path / "s.pickle")
+    assert snapshot is not None
+    simulation = Simulation(snapshot, last(snapshot), Card(3 << 30))
+    assert simulation.trust.exact, simulation.trust

@@ -3,8 +3,9 @@
 Requests and releases are the program's; segments are the allocator's own affair and are left to the model. Two things
 have to be told apart from their traces. Segments given back right before a new segment, or before the failure, were
 given back for want of memory, if the driver had too little left; otherwise the program called `empty_cache`. And blocks
-that stopped waiting right before such a release did so because the allocator waited for them, which it would not have
-done had it found memory (`synchronize_and_free_events`).
+that stopped waiting right before such a release did so on their own (`process_events`, before the request is looked at)
+or because the allocator waited for them when it found no memory (`synchronize_and_free_events`); which of the two, only
+the model can try. An `empty_cache` that gave nothing back, or came when memory was short anyway, leaves no trace.
 """
 
 from __future__ import annotations
@@ -98,11 +99,12 @@ def read_recording(
     *,
     total_bytes: int | None = None,
     allowed_bytes: int | None = None,
+    waited_for: bool = False,
 ) -> Recording | None:
     """The program up to `oom`, of which the driver had `free_bytes` left; None where its device has no events.
 
-    `total_bytes` is what the card has, where that is known; `allowed_bytes` the process was allowed to reserve of it,
-    where it was not all.
+    `total_bytes` is what the card has, where that is known; `allowed_bytes` what the process was allowed to reserve of
+    it, where it was not all. `waited_for`: what stopped waiting before a release did so because the allocator waited.
     """
     events = next((events for events in snapshot.events if events.device == oom.device), None)
     if events is None:
@@ -110,7 +112,7 @@ def read_recording(
     card = total_bytes if total_bytes is not None else free_bytes + snapshot.reserved_bytes
     start = memory_map(snapshot, events, settings, window_bytes=card + card // 8)
     end = memory_map(snapshot, events, settings, oom.event_index)
-    reader = _Reader(events, start, end, oom, free_bytes, settings, allowed_bytes)
+    reader = _Reader(events, start, end, oom, free_bytes, settings, allowed_bytes, waited_for)
     steps = tuple(reader.steps())
     taken = []
     for one in [one for one in snapshot.ooms if one.device == oom.device and one.event_index <= oom.event_index]:
@@ -140,7 +142,9 @@ class _Reader:
         free_bytes: int,
         settings: AllocatorSettings,
         allowed_bytes: int | None,
+        waited_for: bool,
     ) -> None:
+        self.waited_for = waited_for
         self.events, self.settings, self.allowed_bytes = events, settings, allowed_bytes
         self.last = oom.event_index
         self.action = events.action[: self.last + 1].tolist()
@@ -158,7 +162,7 @@ class _Reader:
         """The steps in order."""
         stream = self.events.stream[: self.last + 1].tolist()
         held: list[Step] = []
-        waited_for = False
+        short = False
         made = None
         for index, (what, address, size) in enumerate(zip(self.action, self.address, self.size, strict=True)):
             if what == _COMPLETED:
@@ -171,19 +175,19 @@ class _Reader:
                     held.append(step)
                 continue
             if what in _GONE:
-                if self.action[index - 1] not in _GONE or not index:
-                    waited_for = self._was_short(index)
-                    if not waited_for:
-                        yield from held
-                        held = []
-                        yield Step(Kind.EMPTY, index)
+                begins = not index or self.action[index - 1] not in _GONE
+                short = self._was_short(index) if begins else short
+                if not short or not self.waited_for:
+                    yield from held
+                    held = []
+                if begins and not short:
+                    yield Step(Kind.EMPTY, index)
                 if self.pools[index]:
                     yield Step(Kind.EMPTY, index, pool=self.pools[index])
                 self._take(-size)
                 continue
-            if what == _OOM:
-                waited_for = True
-            if not waited_for and what != _UNRELATED:
+            short = short or what == _OOM
+            if what != _UNRELATED and not (short and self.waited_for):
                 yield from held
                 held = []
             if what == _ALLOC:
@@ -203,7 +207,7 @@ class _Reader:
                 yield Step(Kind.FAIL, index, -1, size, stream[index], self.pools[index])
             if what in (_ALLOC, _OOM):
                 yield from held
-                held, waited_for, made = [], False, None
+                held, short, made = [], False, None
 
     def _known(self, kind: Kind, index: int, number: int | None) -> Step | None:
         if number is None:

@@ -7,8 +7,11 @@ and anew; where they disagree, the answer depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
+from itertools import product
 
 from ...model.snapshot import Snapshot, SnapshotOom
 from ...model.units import format_bytes
@@ -99,16 +102,20 @@ class Simulation:
         if card.allowed_bytes is None and fraction is not None and card.total_bytes is not None:
             card = replace(card, allowed_bytes=round(fraction * card.total_bytes))
         self.card, self.oom = card, oom
-        recording = read_recording(
-            snapshot, oom, free, self.settings, total_bytes=card.total_bytes, allowed_bytes=card.allowed_bytes
+        read = partial(
+            read_recording,
+            *(snapshot, oom, free, self.settings),
+            total_bytes=card.total_bytes,
+            allowed_bytes=card.allowed_bytes,
         )
+        recording = read()
         if recording is None:
             raise CannotSimulate("The snapshot has no events of that device.")
         self.recording = recording
         self.settings_known = known is not None
         self.oldest_first = True
         self.ages: tuple[int, ...] = ()
-        self.trust = self._check()
+        self.trust = self._check(read)
 
     def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
         """The answer under these settings, on a card of that size (None: the same one).
@@ -166,7 +173,8 @@ class Simulation:
 
     # --- the run as it was recorded ------------------------------------------------------------------------------
 
-    def _check(self) -> Trust:
+    def _check(self, read: Callable[..., Recording | None]) -> Trust:
+        """Try what the recording does not tell, until the run is reproduced; keep what does best."""
         recording = self.recording
         if recording.contradictions:
             return Trust(
@@ -174,18 +182,21 @@ class Simulation:
             )
         if recording.free_at_start_bytes < 0:
             return Trust(False, "More is said to have been reserved at the beginning than the device had.")
-        ways: list[tuple[bool, tuple[int, ...]]] = [(True, ()), (False, ())]
-        if not recording.begins_empty:
-            ways[0] = (True, find_order(recording, self.settings, self._device()))
-        found = []
-        for oldest_first, ages in ways:
+        other = read(waited_for=True)
+        readings = [recording, other] if other is not None and other.steps != recording.steps else [recording]
+        found: list[tuple[bool, int, Recording, bool, tuple[int, ...], Outcome]] = []
+        for oldest_first, reading in product((True, False), readings):
+            ages: tuple[int, ...] = ()
+            if oldest_first and not recording.begins_empty:
+                ages = find_order(reading, self.settings, self._device())
             outcome = run(
-                recording, self.settings, self._device(), as_recorded=True, oldest_first=oldest_first, ages=ages
+                reading, self.settings, self._device(), as_recorded=True, oldest_first=oldest_first, ages=ages
             )
-            found.append((not self._why_not(outcome), outcome.placed_alike, oldest_first, ages, outcome))
-            if found[-1][0] and outcome.placed_alike == outcome.requests:
+            alike = not self._why_not(outcome)
+            found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
+            if alike and outcome.placed_alike == outcome.requests:
                 break
-        _, _, self.oldest_first, self.ages, best = max(found, key=lambda one: one[:3])
+        _, _, self.recording, self.oldest_first, self.ages, best = max(found, key=lambda one: one[:2])
         why_not = self._why_not(best)
         return Trust(not why_not, why_not, best.requests, best.placed_alike, tuple(self._notes()))
 
