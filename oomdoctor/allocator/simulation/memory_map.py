@@ -7,7 +7,7 @@ bring it back. What is in no live block is free, and free neighbours are always 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 
 from ...model.snapshot import ACTIONS, BLOCK_STATES, Events, Snapshot
-from ...model.units import MIB
 from .rounding import SMALL_BUFFER_BYTES, SMALL_BYTES, block_size
 from .settings import AllocatorSettings
 
@@ -98,7 +97,7 @@ class _Rewinder:
             for row in rows.tolist()
         }
         self.first_areas = tuple(self.areas.values())
-        self.is_small = _SmallAddresses(events, self.first_areas)
+        self.is_small = _SmallPages(events, settings)
 
     def undo_back_to(self, first: int) -> None:
         """Undo every event from the last down to this one."""
@@ -186,7 +185,7 @@ class _Rewinder:
             size_bytes=size,
             stream=int(self.events.stream[index]),
             pool=0 if pools is None else int(pools[index]),
-            small=self.is_small(address, size) if expandable else size == SMALL_BUFFER_BYTES,
+            small=self.is_small(index, address, size) if expandable else size == SMALL_BUFFER_BYTES,
             expandable=expandable,
         )
 
@@ -250,32 +249,29 @@ def _whole_sizes(
     return found
 
 
-class _SmallAddresses:
-    """Which addresses of expandable segments are the small pool's: its pages are 2 MiB, those of the other more."""
+class _SmallPages:
+    """Which pages of expandable segments are the small pool's: it maps 2 MiB at a time, the large one more.
 
-    def __init__(self, events: Events, areas: tuple[Area, ...]) -> None:
-        known: dict[int, bool] = {area.address: area.small for area in areas if area.expandable}
-        mapped = np.flatnonzero(events.action == _CODE["segment_map"])
-        for address, size in zip(events.address[mapped].tolist(), events.size_bytes[mapped].tolist(), strict=True):
-            known.setdefault(address, size % LARGE_PAGE_AT_LEAST != 0)
-        allocated = np.flatnonzero(events.action == _CODE["alloc"])
-        for address, size in zip(
-            events.address[allocated].tolist(), events.size_bytes[allocated].tolist(), strict=True
-        ):
-            known.setdefault(address, size <= SMALL_BYTES)
-        self._addresses = sorted(known)
-        self._small = [known[address] for address in self._addresses]
+    Addresses are used again for another pool once nothing of a segment is mapped, so what counts is what was last done.
+    """
 
-    def __call__(self, address: int, size: int) -> bool:
-        """By the nearest address of which it is known."""
-        if size % LARGE_PAGE_AT_LEAST or not self._addresses:
-            return size % LARGE_PAGE_AT_LEAST != 0
-        at = bisect_left(self._addresses, address)
-        near = [position for position in (at - 1, at) if 0 <= position < len(self._addresses)]
-        return self._small[min(near, key=lambda position: abs(self._addresses[position] - address))]
+    def __init__(self, events: Events, settings: AllocatorSettings) -> None:
+        self.page = settings.large_segment_bytes
+        self.mapped = np.flatnonzero(events.action == _CODE["segment_map"])
+        self.allocated = np.flatnonzero(events.action == _CODE["alloc"])
+        self.address, self.size = events.address.astype(np.int64), events.size_bytes
 
-
-LARGE_PAGE_AT_LEAST = 20 * MIB
+    def __call__(self, index: int, address: int, size: int) -> bool:
+        """Of the pages that event `index` maps or unmaps."""
+        if size % self.page:
+            return True
+        for rows, at_most in ((self.mapped, SMALL_BUFFER_BYTES), (self.allocated, SMALL_BYTES)):
+            before = rows[: np.searchsorted(rows, index, side="right")]
+            start = self.address[before]
+            inside = before[(start < address + size) & (start + self.size[before] > address)]
+            if len(inside):
+                return bool(self.size[inside[-1]] <= at_most)
+        return False
 
 
 def _same_reservation(one: Area, other: Area) -> bool:

@@ -2,7 +2,8 @@
 
 Requests and releases are the program's; segments are the allocator's own affair and are left to the model. Two things
 have to be told apart from their traces. Segments given back right before a new segment, or before the failure, were
-given back for want of memory, if the driver had too little left; otherwise the program called `empty_cache`. And blocks
+given back for want of memory, if the driver had too little left and none of them would have served the request;
+otherwise the program called `empty_cache`. And blocks
 that stopped waiting right before such a release did so on their own (`process_events`, before the request is looked at)
 or because the allocator waited for them when it found no memory (`synchronize_and_free_events`); which of the two, only
 the model can try. An `empty_cache` that gave nothing back, or came when memory was short anyway, leaves no trace.
@@ -19,12 +20,14 @@ import numpy as np
 
 from ...model.snapshot import ACTIONS, Events, Snapshot, SnapshotOom
 from .memory_map import Area, MemoryMap, memory_map
+from .rounding import SMALL_BUFFER_BYTES, SMALL_BYTES, block_size
 from .settings import AllocatorSettings
 
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
 _ALLOC, _REQUESTED, _COMPLETED = _CODE["alloc"], _CODE["free_requested"], _CODE["free_completed"]
 _NEW = (_CODE["segment_alloc"], _CODE["segment_map"])
 _GONE = (_CODE["segment_free"], _CODE["segment_unmap"])
+_UNMAP = _CODE["segment_unmap"]
 _OOM, _UNRELATED = _CODE["oom"], _CODE["snapshot"]
 
 
@@ -147,9 +150,10 @@ class _Reader:
         self.waited_for = waited_for
         self.events, self.settings, self.allowed_bytes = events, settings, allowed_bytes
         self.last = oom.event_index
-        self.action = events.action[: self.last + 1].tolist()
-        self.address = events.address[: self.last + 1].tolist()
-        self.size = events.size_bytes[: self.last + 1].tolist()
+        self.action: list[int] = events.action[: self.last + 1].tolist()
+        self.address: list[int] = events.address[: self.last + 1].tolist()
+        self.size: list[int] = events.size_bytes[: self.last + 1].tolist()
+        self.stream: list[int] = events.stream[: self.last + 1].tolist()
         self.reserved_bytes = start.reserved_bytes
         self.free_bytes = free_bytes + end.reserved_bytes - start.reserved_bytes
         self.numbers = {block.address: number for number, block in enumerate(start.blocks)}
@@ -160,7 +164,6 @@ class _Reader:
 
     def steps(self) -> Iterator[Step]:
         """The steps in order."""
-        stream = self.events.stream[: self.last + 1].tolist()
         held: list[Step] = []
         short = False
         made = None
@@ -176,7 +179,7 @@ class _Reader:
                 continue
             if what in _GONE:
                 begins = not index or self.action[index - 1] not in _GONE
-                short = self._was_short(index) if begins else short
+                short = self._was_short(index, waited=bool(held)) if begins else short
                 if not short or not self.waited_for:
                     yield from held
                     held = []
@@ -193,7 +196,9 @@ class _Reader:
             if what == _ALLOC:
                 self.unknown += address in self.numbers
                 self.numbers[address] = self.next_number
-                yield Step(Kind.MALLOC, index, self.next_number, size, stream[index], self.pools[index], address, made)
+                yield Step(
+                    Kind.MALLOC, index, self.next_number, size, self.stream[index], self.pools[index], address, made
+                )
                 self.next_number += 1
             elif what == _REQUESTED:
                 step = self._known(Kind.FREE, index, self.numbers.get(address))
@@ -204,7 +209,7 @@ class _Reader:
                 self._take(size)
             elif what == _OOM:
                 self.reserved_at_failure[index] = self.reserved_bytes
-                yield Step(Kind.FAIL, index, -1, size, stream[index], self.pools[index])
+                yield Step(Kind.FAIL, index, -1, size, self.stream[index], self.pools[index])
             if what in (_ALLOC, _OOM):
                 yield from held
                 held, short, made = [], False, None
@@ -219,23 +224,41 @@ class _Reader:
         self.free_bytes -= size
         self.reserved_bytes += size
 
-    def _was_short(self, index: int) -> bool:
-        """Whether segments given back from this event on were given back for want of memory."""
+    def _was_short(self, index: int, *, waited: bool) -> bool:
+        """Whether segments given back from this event on were given back for want of memory.
+
+        `waited`: blocks stopped waiting just before; they may be what was given back.
+        """
         at = index
         while at <= self.last and self.action[at] in _GONE:
             at += 1
-        if at > self.last or self.action[at] == _OOM:
-            return True
+        gone = range(index, at)
         wanted = 0
         while at <= self.last and self.action[at] in _NEW:
             wanted += self.size[at]
             at += 1
-        if not wanted:
+        if at > self.last or self.action[at] not in (_ALLOC, _OOM) or not (wanted or self.action[at] == _OOM):
+            return False
+        if not waited and any(self._would_serve(one, at) for one in gone):
             return False
         allowed = self.allowed_bytes
         over = allowed is not None and self.reserved_bytes + wanted > allowed
         collects = self.settings.garbage_collection_threshold > 0 and allowed is not None
-        return over or collects or self.free_bytes < wanted
+        return not wanted or over or collects or self.free_bytes < wanted
+
+    def _would_serve(self, gone: int, request: int) -> bool:
+        """Whether what was given back would have served the request from the cache, had the program not emptied it."""
+        size, block = block_size(self.size[request], self.settings), self.size[gone]
+        if self.stream[gone] != self.stream[request] or self.pools[gone] != self.pools[request] or block < size:
+            return False
+        pages = self.action[gone] == _UNMAP and block % self.settings.large_segment_bytes != 0
+        if (size <= SMALL_BYTES) != (pages or block == SMALL_BUFFER_BYTES):
+            return False
+        bound = self.settings.max_split_bytes
+        if bound is None:
+            return True
+        fits = block < size + self.settings.max_non_split_rounding_bytes
+        return block < bound if size < bound else fits
 
 
 def _pools_of(events: Events, areas: tuple[Area, ...]) -> list[int]:
