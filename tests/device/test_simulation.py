@@ -177,6 +177,7 @@ def test_every_setting_does_what_torch_does_and_foretells_every_other(
         simulations[options] = Simulation(snapshot, last(snapshot), Card(3 << 30))
         assert simulations[options].trust.exact, (options, simulations[options].trust)
         length[options] = len(requests_before(snapshot))
+        assert all(step.kind is not Kind.EMPTY for step in simulations[options].recording.steps)
     for options, simulation in simulations.items():
         for other, asked in simulations.items():
             answer = simulation.ask(asked.settings)

@@ -257,6 +257,8 @@ class _Reader:
         bound = self.settings.max_split_bytes
         if bound is None:
             return True
+        if self.action[gone] == _UNMAP:
+            return False  # the block that the pages were part of may have been too large
         fits = block < size + self.settings.max_non_split_rounding_bytes
         return block < bound if size < bound else fits
 
