@@ -22,6 +22,7 @@ COMMANDS = {
     "open": ("report:open_report", "Show the report of an incident folder in a browser."),
     "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),
     "export": ("export:export", "Write a snapshot in a form that other tools read."),
+    "whatif": ("whatif:whatif", "Replay the requests under another setting, or on another card."),
     "explain": ("explain:explain", "Print the playbook's page of one rule."),
     "rules": ("rules:rules", "Check, test and list rules, yours or the shipped ones."),
 }

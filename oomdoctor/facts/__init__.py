@@ -23,6 +23,7 @@ from . import (
     placement,
     ranks,
     request,
+    simulation,
     statistics,
 )
 from .deriver import Deriver
@@ -44,6 +45,7 @@ DERIVERS: tuple[Deriver, ...] = (
     explain_request.derive,
     adapters.derive,
     devices.derive,
+    simulation.derive,
     device_course.derive,
     placement.derive,
     ranks.derive,

@@ -41,7 +41,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         ownership = Ownership(snapshot, replay(snapshot, device))
         oom = latest_oom(snapshot, device)
         member = device_member(device, snapshot.backend)
-        if oom is not None and record is not None and not _shows(snapshot, oom, record):
+        if oom is not None and record is not None and not shows_failure(snapshot, oom, record):
             # Of an earlier failure: what was live then is not what was live when it failed for good.
             put_growth(ownership, oom, member, facts)
             continue
@@ -63,7 +63,7 @@ def latest_oom(snapshot: Snapshot, device: int) -> SnapshotOom | None:
     return max(ooms, key=lambda oom: oom.event_index, default=None)
 
 
-def _shows(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> bool:
+def shows_failure(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> bool:
     """Whether the failure of a snapshot is the recorded one."""
     if record.snapshot_path is not None and snapshot.path.endswith(record.snapshot_path):
         return True

@@ -8,6 +8,9 @@ B, T, S, R, C = FactType.BYTES, FactType.TOKENS, FactType.SECONDS, FactType.RATI
 TEXT, VERSION, FLAG, NAME = FactType.TEXT, FactType.VERSION, FactType.FLAG, FactType.NAME
 INCIDENT, DEVICE, RANK, PROCESS = Scope.INCIDENT, Scope.DEVICE, Scope.RANK, Scope.PROCESS
 
+SIMULATED_OUTCOMES = ("served", "fails", "fails-earlier", "depends")
+"""Served or not; `depends`: on how the memory lay that stood before the recording began."""
+
 _SPECS = (
     # the failing device request: of the latest incident, per device
     FactSpec("oom.failed", FLAG, DEVICE, "an allocator of this device refused a request (the latest incident)"),
@@ -112,6 +115,14 @@ _SPECS = (
     FactSpec("allocator.history_complete", FLAG, DEVICE, "the recorded history starts at an empty allocator"),
     FactSpec("allocator.nothing_given_back", FLAG, DEVICE, "of all that was allocated since the start next to nothing had been freed: no step had ended yet"),
     FactSpec("allocator.failing_request_in_snapshot", FLAG, DEVICE, "the snapshot holds an oom event"),
+    # the recorded run in a model of the allocator, under other settings
+    FactSpec("simulated.reproduced", FLAG, DEVICE, "a model of the allocator fails at the recorded request, with the same segments"),
+    FactSpec("simulated.expandable_outcome", NAME, DEVICE, "what becomes of the failing request with expandable_segments:True, in the model", names=SIMULATED_OUTCOMES),
+    FactSpec("simulated.expandable_spare_bytes", B, DEVICE, "what the device would have left after it"),
+    FactSpec("simulated.expandable_missing_bytes", B, DEVICE, "what it would lack for the request that fails"),
+    FactSpec("simulated.max_split_outcome", NAME, DEVICE, "what becomes of the failing request with max_split_size_mb:512, in the model", names=SIMULATED_OUTCOMES),
+    FactSpec("simulated.max_split_spare_bytes", B, DEVICE, "what the device would have left after it"),
+    FactSpec("simulated.max_split_missing_bytes", B, DEVICE, "what it would lack for the request that fails"),
     # growth and spikes
     FactSpec("growth.bytes_per_second", B, DEVICE, "rise of allocated bytes per second over the recorded run"),
     FactSpec("growth.steady", FLAG, DEVICE, "allocated bytes rose steadily, step after step, to the failure"),

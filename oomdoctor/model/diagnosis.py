@@ -74,6 +74,8 @@ class Remedy:
     source: str
     check_first: tuple[str, ...] = ()
     """What the input does not show and the remedy depends on, in words: `torch's version`."""
+    simulated: str | None = None
+    """What became of the failing request with this setting, in a model of the allocator; a sentence."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class Segments:
     """A pool of a CUDA graph or of the user (segment_pool_id other than (0, 0))."""
     stack: IntColumn
     """Index into Snapshot.stacks; -1 where there is none."""
+    pool: IntColumn
+    """The pair of segment_pool_id as one number, the first in the upper half; 0 is the default pool."""
 
     def __len__(self) -> int:
         return len(self.address)
@@ -89,6 +91,8 @@ class Events:
     time_us: IntColumn
     """Unix time in microseconds; -1 where the schema has none."""
     stack: IntColumn
+    pool: IntColumn | None = None
+    """As Segments.pool. None where no event says it, or all segments are of the default pool."""
 
     def __len__(self) -> int:
         return len(self.action)

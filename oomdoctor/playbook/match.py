@@ -12,6 +12,7 @@ from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy, Translation
+from .simulated import SimulatedEffect, simulated_effect
 from .template import Template, format_raw
 from .terms import Lookup
 
@@ -106,11 +107,7 @@ class _Writer:
             owner=self._fill(owner) if owner is not None and owner.complete(self.lookup) else None,
             evidence=self._evidence(),
             remedies=tuple(sorted(self._remedies(), key=_does_not_suffice)),
-            not_remedies=tuple(
-                NotRemedy(item.what, self._fill(item.why))
-                for original, item in zip(rule.not_remedies, words.not_remedies or rule.not_remedies, strict=True)
-                if original.applies is None or original.applies.value(self.lookup) is not False
-            ),
+            not_remedies=(*self._simulated_in_vain(), *self._not_remedies()),
             to_confirm=tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm),
             explains_bytes=self._bytes(rule.explains),
             degraded=rule.degraded is not None and rule.degraded.value(self.lookup) is True,
@@ -139,11 +136,30 @@ class _Writer:
                     found.setdefault((name, speaks), item)
         return tuple(sorted(found.values(), key=lambda item: item.speaks != "for"))
 
-    def _remedies(self) -> Iterator[Remedy]:
+    def _not_remedies(self) -> Iterator[NotRemedy]:
+        for original, item in zip(
+            self.rule.not_remedies, self.words.not_remedies or self.rule.not_remedies, strict=True
+        ):
+            if original.applies is None or original.applies.value(self.lookup) is not False:
+                yield NotRemedy(item.what, self._fill(item.why))
+
+    def _applying(self) -> Iterator[tuple[RuleRemedy, Setting | None, SimulatedEffect | None]]:
+        """The remedies that may apply here, each with its setting and what the model says of it."""
         for remedy in self.rule.remedies:
             applies = True if remedy.applies is None else remedy.applies.value(self.lookup)
             setting = self._setting(remedy.set)
-            if applies is False or (setting is not None and not setting.lines):
+            if applies is not False and (setting is None or setting.lines):
+                yield remedy, setting, simulated_effect(setting, self.facts, self.member, self.language)
+
+    def _simulated_in_vain(self) -> Iterator[NotRemedy]:
+        """Settings of which the model says that the request fails all the same."""
+        for _, _, effect in self._applying():
+            if effect is not None and effect.enough is False:
+                yield effect.not_remedy()
+
+    def _remedies(self) -> Iterator[Remedy]:
+        for remedy, setting, effect in self._applying():
+            if effect is not None and effect.enough is False:
                 continue
             frees = self._bytes(remedy.frees)
             yield Remedy(
@@ -151,10 +167,11 @@ class _Writer:
                 do=self._fill(self.words.do.get(remedy.id, remedy.do)),
                 set=setting,
                 frees_bytes=frees,
-                enough=self._enough(remedy, frees),
+                enough=self._enough(remedy, frees) if effect is None else effect.enough,
                 cost=self.words.cost.get(remedy.id, remedy.cost),
                 source=remedy.source,
                 check_first=self._check_first(remedy),
+                simulated=None if effect is None else effect.text,
             )
 
     def _check_first(self, remedy: RuleRemedy) -> tuple[str, ...]:

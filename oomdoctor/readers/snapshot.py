@@ -82,7 +82,7 @@ def _snapshot(content: object, shown: str) -> Snapshot:
     segments, blocks, with_history = _memory(segment_rows, stacks)
     events, ooms, unknown_actions = [], [], set()
     for device, trace in enumerate(traces):
-        columns, failures, unknown = _events(device, trace, stacks)
+        columns, failures, unknown = _events(device, trace, stacks, with_pools=bool(segments.pool.any()))
         events.append(columns)
         ooms.extend(failures)
         unknown_actions |= unknown
@@ -148,6 +148,7 @@ def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, boo
         is_expandable=flags(field(rows, "is_expandable", False)),
         private_pool=flags(tuple(pool or ()) not in ((), (0, 0)) for pool in _pools(rows)),
         stack=stacks.rows(field(rows, "frames")),
+        pool=integers([_pool_number(pool) for pool in _pools(rows)], "pools of segments"),
     )
     state = coded(field(block_rows, "state"), _STATES, -1, "states of blocks")
     if len(state) and int(state.min()) < 0:
@@ -172,6 +173,14 @@ def _pools(rows: list[_Row]) -> list[Any]:
     if not set(map(type, pools)) <= {tuple, list, type(None)}:
         raise InputRefused("a segment_pool_id must be a pair of numbers")
     return pools
+
+
+def _pool_number(pool: Any) -> int:
+    """A pair as one number; 0 is the default pool, -1 one whose pair is none."""
+    pair = tuple(pool or (0, 0))
+    if len(pair) != 2 or not all(type(part) is int and 0 <= part < 1 << 31 for part in pair):
+        return -1
+    return int(pair[0] << 32 | pair[1])
 
 
 def _block_addresses(rows: list[_Row], segments: Segments, owner: IntColumn, size: IntColumn, counts: IntColumn) -> Any:
@@ -205,7 +214,17 @@ def _block_frames(rows: list[_Row]) -> list[Any]:
 # --- events ------------------------------------------------------------------------------------------------------
 
 
-def _events(device: int, rows: list[_Row], stacks: StackTable) -> tuple[Events, list[SnapshotOom], set[str]]:
+def _event_pools(rows: list[_Row]) -> IntColumn | None:
+    """The pool of each event; None where they do not say it."""
+    pools = field(rows, "pool_id")
+    if not pools or not set(map(type, pools)) <= {tuple}:
+        return None
+    return integers([_pool_number(pool) for pool in pools], "pools of events")
+
+
+def _events(
+    device: int, rows: list[_Row], stacks: StackTable, *, with_pools: bool
+) -> tuple[Events, list[SnapshotOom], set[str]]:
     """The columns of one device's trace, its out-of-memory events, and the names of actions not known."""
     actions = field(rows, "action")
     action = coded(actions, _ACTION_CODES, _UNKNOWN_ACTION, "actions of events")
@@ -218,6 +237,7 @@ def _events(device: int, rows: list[_Row], stacks: StackTable) -> tuple[Events, 
         stream=addresses(field(rows, "stream", 0), "streams of events"),
         time_us=integers(field(rows, "time_us", -1), "times of events"),
         stack=stacks.rows(field(rows, "frames")),
+        pool=_event_pools(rows) if with_pools else None,
     )
     failures = []
     for index in np.flatnonzero(action == _OOM).tolist():

@@ -137,6 +137,8 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
 
 def _effect(remedy: Remedy) -> str:
     """What it frees and whether that is enough; empty where neither can be computed from the evidence."""
+    if remedy.simulated is not None:
+        return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
         return {True: "Enough by itself.", False: "Not enough by itself.", None: ""}[remedy.enough]
     frees = f"Frees {format_bytes(remedy.frees_bytes)}"

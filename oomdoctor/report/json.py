@@ -100,6 +100,7 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "set": None if remedy.set is None else _setting(remedy.set),
         "frees_bytes": remedy.frees_bytes,
         "enough": remedy.enough,
+        "simulated": remedy.simulated,
         "cost": remedy.cost,
         "source": remedy.source,
     }

@@ -182,7 +182,7 @@ def blocks_in_use(*rows: tuple[int, int, bool]) -> Snapshot:
     zeros, none = np.zeros(count, dtype=np.int64), np.full(count, -1)
     segments = Segments(
         zeros, address, size, zeros.astype(np.uint64), zeros.astype(bool), zeros.astype(bool),
-        np.array([row[2] for row in rows]), none,
+        np.array([row[2] for row in rows]), none, zeros,
     )  # fmt: skip
     blocks = Blocks(np.arange(count), address, size, size, zeros + 1, np.array([row[1] for row in rows]))
     backward = (Frame("backward", "/lib/torch/autograd/graph.py", 1), Frame("main", "train.py", 9))

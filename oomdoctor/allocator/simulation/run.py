@@ -1,0 +1,203 @@
+"""Run a recorded program through the model, from the state in which the recording begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .allocator import CachingAllocator
+from .blocks import Block
+from .device import Device
+from .memory_map import Area, MemoryMap
+from .order import GuidedAllocator, order_of
+from .recording import Kind, Recording, Step
+from .rounding import ROUND_LARGE_BYTES, SMALL_BYTES, block_size, page_size, segment_size
+from .settings import AllocatorSettings
+from .standing import stand
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a recorded program fares."""
+
+    served: bool
+    """The request that failed when it was recorded is served."""
+    failed_event: int | None
+    """The event whose request is not served: the recorded failure, or one before it."""
+    failed_request_bytes: int | None
+    spare_bytes: int
+    """Free on the device after the request is served, once the allocator has given back all it can."""
+    missing_bytes: int
+    """What the driver lacks for the segment that the request needs, once all is given back."""
+    requests: int
+    """Requests before the failing one that were served."""
+    placed_alike: int
+    """Of these, how many came to stand where they stood when it was recorded."""
+    served_before: int
+    """Requests that failed when it was recorded, were survived, and are served here."""
+    reserved_bytes: int
+    live_bytes: int
+    areas: tuple[Area, ...]
+    """Segments at the end, or when it failed."""
+
+    requests_missed: int = 0
+    """Recorded requests after the one that is not served, the failing one included."""
+
+    @property
+    def fails_earlier(self) -> bool:
+        """It does not come as far as the recorded failure."""
+        return self.requests_missed > 0
+
+
+_MOST_TRIES = 10_000
+
+
+class DoesNotFit(Exception):
+    """What stood where the recording begins does not fit on the device."""
+
+
+def run(
+    recording: Recording,
+    settings: AllocatorSettings,
+    device: Device,
+    *,
+    as_recorded: bool = False,
+    packed: bool = False,
+    oldest_first: bool = False,
+    ages: tuple[int, ...] = (),
+) -> Outcome:
+    """The outcome under these settings on this device, whose `free_bytes` are those where the recording begins.
+
+    `as_recorded`: new segments come to stand where they stood. `packed`: what stood at the beginning is laid out anew
+    by these settings, instead of standing as it did; raises DoesNotFit where that is too much for the device.
+    """
+    allocator = CachingAllocator(device, settings, oldest_first=oldest_first)
+    if packed:
+        device.free_bytes += recording.start.reserved_bytes
+        blocks = _lay_out_anew(allocator, recording.start)
+    else:
+        if device.free_bytes < 0:
+            raise DoesNotFit
+        blocks = stand(allocator, recording.start, ages)
+    return _Run(allocator, blocks, as_recorded).through(recording.steps)
+
+
+def find_order(recording: Recording, settings: AllocatorSettings, device: Device) -> tuple[int, ...]:
+    """In which order the segments at the beginning were made, as far as the recorded choices tell."""
+    allocator = GuidedAllocator(device, settings)
+    blocks = stand(allocator, recording.start)
+    allocator.first_segments = len(recording.start.areas)
+    _Run(allocator, blocks, as_recorded=True).through(recording.steps)
+    return order_of(len(recording.start.areas), allocator.choices)
+
+
+class _Run:
+    def __init__(self, allocator: CachingAllocator, blocks: dict[int, Block], as_recorded: bool) -> None:
+        self.allocator, self.blocks, self.as_recorded = allocator, blocks, as_recorded
+        self.requests = self.placed_alike = self.served_before = 0
+
+    def through(self, steps: tuple[Step, ...]) -> Outcome:
+        allocator, blocks, device = self.allocator, self.blocks, self.allocator.device
+        guided = allocator if isinstance(allocator, GuidedAllocator) else None
+        target = len(steps) - 1
+        for position, step in enumerate(steps):
+            kind = step.kind
+            if kind is Kind.MALLOC:
+                if self.as_recorded:
+                    device.hint = step.segment_address
+                if guided is not None:
+                    guided.wanted_address = step.address
+                block = allocator.malloc(step.size_bytes, step.stream, step.pool)
+                if block is None:
+                    return self._failed(steps, position)
+                block.owner = step.block
+                blocks[step.block] = block
+                self.requests += 1
+                self.placed_alike += block.address == step.address
+            elif kind is Kind.FREE:
+                allocator.free(blocks[step.block])
+            elif kind is Kind.COMPLETE:
+                block = blocks.pop(step.block)
+                if block.owner == step.block:  # else the allocator has waited for it, and it serves another
+                    allocator.complete(block)
+            elif kind is Kind.EMPTY:
+                allocator.release_cached(step.pool)
+            else:
+                device.hint = None
+                block = allocator.malloc(step.size_bytes, step.stream, step.pool)
+                if position == target:
+                    return self._failed(steps, position) if block is None else self._served()
+                if block is not None:
+                    self.served_before += 1
+                    allocator.complete(block)
+        raise ValueError("a recording ends with the request that failed")
+
+    def _served(self) -> Outcome:
+        areas = self.allocator.areas()
+        self.allocator.release_cached()
+        return self._outcome(None, areas, spare=self._room())
+
+    def _failed(self, steps: tuple[Step, ...], position: int) -> Outcome:
+        step = steps[position]
+        missed = sum(1 for one in steps[position:] if one.kind in (Kind.MALLOC, Kind.FAIL)) - 1
+        areas = self.allocator.areas()
+        return self._outcome(step, areas, missing=self._missing(step), missed=missed)
+
+    def _missing(self, step: Step) -> int:
+        """How much more the device would have to have free: page by page, until the request is served."""
+        allocator, device = self.allocator, self.allocator.device
+        settings = allocator.settings
+        size = block_size(step.size_bytes, settings)
+        wanted = segment_size(size, settings)
+        if not settings.expandable_segments:
+            return max(0, wanted - self._room())
+        device.free_bytes, device.allowed_bytes, added = self._room(), None, 0
+        bound = wanted + page_size(small=size <= SMALL_BYTES, settings=settings)
+        step_bytes = -(-bound // (_MOST_TRIES * ROUND_LARGE_BYTES)) * ROUND_LARGE_BYTES
+        while added < bound and allocator.malloc(step.size_bytes, step.stream, step.pool) is None:
+            device.free_bytes += step_bytes
+            added += step_bytes
+        return added
+
+    def _room(self) -> int:
+        """What the process could still reserve."""
+        device = self.allocator.device
+        if device.allowed_bytes is None:
+            return device.free_bytes
+        return min(device.free_bytes, max(0, device.allowed_bytes - self.allocator.reserved_bytes))
+
+    def _outcome(
+        self, failed: Step | None, areas: tuple[Area, ...], *, spare: int = 0, missing: int = 0, missed: int = 0
+    ) -> Outcome:
+        return Outcome(
+            served=failed is None,
+            failed_event=None if failed is None else failed.event,
+            failed_request_bytes=None if failed is None else failed.size_bytes,
+            spare_bytes=spare,
+            missing_bytes=missing,
+            requests=self.requests,
+            placed_alike=self.placed_alike,
+            served_before=self.served_before,
+            reserved_bytes=sum(area.size_bytes for area in areas),
+            live_bytes=self.allocator.active_bytes,
+            areas=areas,
+            requests_missed=missed,
+        )
+
+
+def _lay_out_anew(allocator: CachingAllocator, start: MemoryMap) -> dict[int, Block]:
+    """Every block that was live is asked for again, in order of address."""
+    areas = iter(start.areas)
+    area = next(areas, None)
+    found = {}
+    for number, block in enumerate(start.blocks):
+        while area is not None and block.address >= area.end:
+            area = next(areas, None)
+        stream, pool = (area.stream, area.pool) if area is not None else (0, 0)
+        made = allocator.malloc(block.size_bytes, stream, pool)
+        if made is None:
+            raise DoesNotFit
+        if block.waiting:
+            allocator.free(made)
+        made.owner = number
+        found[number] = made
+    return found

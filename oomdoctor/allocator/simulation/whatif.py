@@ -1,0 +1,259 @@
+"""Would the request that failed have been served under another setting, or on another card?
+
+The model answers only for a run that it reproduces: under the recorded settings it must fail at the recorded request,
+with the segments that torch had. Where the recording begins late, what stood then is laid out in two ways, as it stood
+and anew; where they disagree, the answer depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from itertools import product
+
+from ...model.snapshot import Snapshot, SnapshotOom
+from ...model.units import format_bytes
+from .device import Device
+from .recording import Recording, read_recording
+from .rounding import block_size, segment_size
+from .run import DoesNotFit, Outcome, find_order, run
+from .settings import AllocatorSettings, recorded_settings
+
+MODELLED_BACKENDS = ("cuda", "hip", "unknown")
+
+
+class Verdict(str, Enum):
+    """What becomes of the request."""
+
+    SERVED = "served"
+    FAILS = "fails"
+    FAILS_EARLIER = "fails-earlier"
+    """A request before it is not served."""
+    DEPENDS = "depends"
+    """Served or not, by what happened before the recording began."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """The device, as far as it is known."""
+
+    total_bytes: int | None = None
+    allowed_bytes: int | None = None
+    """What the process may reserve of it, where that is not all (a memory fraction)."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """How the model does on the run as it was recorded."""
+
+    reproduced: bool
+    why_not: str = ""
+    """A sentence, where it is not reproduced."""
+    requests: int = 0
+    placed_alike: int = 0
+    """Requests that the model serves at the very address at which torch did."""
+    notes: tuple[str, ...] = ()
+    """What lowers the confidence, in sentences."""
+
+    @property
+    def exact(self) -> bool:
+        """Every request came to stand where torch put it."""
+        return self.reproduced and self.placed_alike == self.requests
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says of one question."""
+
+    verdict: Verdict
+    spare_bytes: int | None = None
+    """Left on the device after the request, once the allocator has given back all it can."""
+    missing_bytes: int | None = None
+    """What the driver lacks for the request that fails."""
+    failed_request_bytes: int | None = None
+    requests_earlier: int = 0
+    """How many requests before the recorded failure it fails."""
+    served_before: int = 0
+    """Requests that failed and were survived when it was recorded, and are served."""
+    served_anew: bool = True
+    """Where it depends: it is served if what stood at the beginning is laid out anew; else as it stood."""
+
+
+class CannotSimulate(Exception):
+    """There is nothing to simulate; says why in a sentence."""
+
+
+class Simulation:
+    """The recorded run of one device, ready for questions."""
+
+    def __init__(self, snapshot: Snapshot, oom: SnapshotOom, card: Card, free_bytes: int | None = None) -> None:
+        """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate."""
+        if snapshot.backend not in MODELLED_BACKENDS:
+            raise CannotSimulate(f"The model is of torch's CUDA allocator; this snapshot is of {snapshot.backend}.")
+        free = oom.free_bytes if oom.free_bytes is not None else free_bytes
+        if free is None:
+            raise CannotSimulate("Neither the snapshot nor anything else says what was free on the device.")
+        known = recorded_settings(snapshot.settings)
+        expandable = bool(snapshot.segments.is_expandable[snapshot.segments.device == oom.device].any())
+        self.settings = known or AllocatorSettings(expandable_segments=expandable)
+        fraction = self.settings.memory_fraction
+        if card.allowed_bytes is None and fraction is not None and card.total_bytes is not None:
+            card = replace(card, allowed_bytes=round(fraction * card.total_bytes))
+        self.card, self.oom = card, oom
+        read = partial(
+            read_recording,
+            *(snapshot, oom, free, self.settings),
+            total_bytes=card.total_bytes,
+            allowed_bytes=card.allowed_bytes,
+        )
+        recording = read()
+        if recording is None:
+            raise CannotSimulate("The snapshot has no events of that device.")
+        self.recording = recording
+        self.settings_known = known is not None
+        self.oldest_first = True
+        self.ages: tuple[int, ...] = ()
+        self.trust = self._check(read)
+
+    def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
+        """The answer under these settings, on a card of that size (None: the same one).
+
+        Raises CannotSimulate where the recorded run is not reproduced, and for another card where the size of the
+        recorded one is not known.
+        """
+        if not self.trust.reproduced:
+            raise CannotSimulate(self.trust.why_not)
+        card = self._card(settings, total_bytes)
+        layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
+        stands = self._outcome(settings, card, packed=False)
+        if self.recording.begins_empty or layout[0] == layout[1]:
+            return self._answer(stands)
+        anew = self._outcome(settings, card, packed=True)
+        if _served(stands) == _served(anew):
+            return self._answer(_worse(stands, anew))
+        better = self._answer(stands if _served(stands) else anew)
+        return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
+
+    def _card(self, settings: AllocatorSettings, total_bytes: int | None) -> Card:
+        total = self.card.total_bytes if total_bytes is None else total_bytes
+        if total_bytes is not None and self.card.total_bytes is None:
+            raise CannotSimulate(
+                "How large the card was is not known from the snapshot alone; give the run's log or bundle too."
+            )
+        fraction = settings.memory_fraction
+        if fraction is None and self.card.allowed_bytes is not None and self.card.total_bytes:
+            fraction = self.card.allowed_bytes / self.card.total_bytes
+        if fraction is None or total is None:
+            return Card(total, self.card.allowed_bytes)
+        return Card(total, None if fraction >= 1 else round(fraction * total))
+
+    def _outcome(self, settings: AllocatorSettings, card: Card, *, packed: bool) -> Outcome | None:
+        """None where what stood at the beginning does not fit."""
+        grown = (card.total_bytes or 0) - (self.card.total_bytes or 0)
+        device = Device(self.recording.free_at_start_bytes + grown, card.total_bytes, card.allowed_bytes)
+        try:
+            return run(self.recording, settings, device, packed=packed, oldest_first=self.oldest_first, ages=self.ages)
+        except DoesNotFit:
+            return None
+
+    def _answer(self, outcome: Outcome | None) -> Answer:
+        if outcome is None:
+            return Answer(Verdict.FAILS_EARLIER, requests_earlier=self.recording.requests)
+        if outcome.served:
+            return Answer(Verdict.SERVED, spare_bytes=outcome.spare_bytes, served_before=outcome.served_before)
+        return Answer(
+            Verdict.FAILS_EARLIER if outcome.fails_earlier else Verdict.FAILS,
+            missing_bytes=outcome.missing_bytes,
+            failed_request_bytes=outcome.failed_request_bytes,
+            requests_earlier=outcome.requests_missed,
+            served_before=outcome.served_before,
+        )
+
+    # --- the run as it was recorded ------------------------------------------------------------------------------
+
+    def _check(self, read: Callable[..., Recording | None]) -> Trust:
+        """Try what the recording does not tell, until the run is reproduced; keep what does best."""
+        recording = self.recording
+        if recording.contradictions:
+            return Trust(
+                False, f"{recording.contradictions} recorded events contradict the final state or one another."
+            )
+        if recording.free_at_start_bytes < 0:
+            return Trust(False, "More is said to have been reserved at the beginning than the device had.")
+        other = read(waited_for=True)
+        readings = [recording, other] if other is not None and other.steps != recording.steps else [recording]
+        found: list[tuple[bool, int, Recording, bool, tuple[int, ...], Outcome]] = []
+        for oldest_first, reading in product((True, False), readings):
+            ages: tuple[int, ...] = ()
+            if oldest_first and not recording.begins_empty:
+                ages = find_order(reading, self.settings, self._device())
+            outcome = run(
+                reading, self.settings, self._device(), as_recorded=True, oldest_first=oldest_first, ages=ages
+            )
+            alike = not self._why_not(outcome)
+            found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
+            if alike and outcome.placed_alike == outcome.requests:
+                break
+        _, _, self.recording, self.oldest_first, self.ages, best = max(found, key=lambda one: one[:2])
+        why_not = self._why_not(best)
+        return Trust(not why_not, why_not, best.requests, best.placed_alike, tuple(self._notes()))
+
+    def _device(self) -> Device:
+        """The recorded one, where the recording begins."""
+        return Device(self.recording.free_at_start_bytes, self.card.total_bytes, self.card.allowed_bytes)
+
+    def _why_not(self, outcome: Outcome) -> str:
+        recording = self.recording
+        if outcome.served:
+            wanted = segment_size(block_size(recording.oom.requested_bytes, self.settings), self.settings)
+            if wanted <= recording.free_bytes:
+                return (
+                    f"The driver had {format_bytes(recording.free_bytes)} free, enough for the request: something that"
+                    " is not recorded stood in its way, like a memory fraction."
+                )
+            return "Under the recorded settings the model serves the request that failed."
+        if outcome.fails_earlier:
+            return f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier."
+        if _shapes(outcome) != _shapes_of(recording):
+            return "Under the recorded settings the model ends with other segments than torch had."
+        return ""
+
+    def _notes(self) -> list[str]:
+        notes, recording = [], self.recording
+        if not self.settings_known:
+            notes.append("The snapshot does not record the allocator's settings; torch's defaults were taken.")
+        if not recording.begins_empty:
+            notes.append(
+                f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; it"
+                f" holds the last {recording.requests:,} requests."
+            )
+        if recording.others_moved_bytes:
+            notes.append(
+                f"What others hold on the device changed by {format_bytes(recording.others_moved_bytes)} meanwhile; it"
+                " was taken to be what it was at the failure."
+            )
+        return notes
+
+
+def _served(outcome: Outcome | None) -> bool:
+    return outcome is not None and outcome.served
+
+
+def _worse(one: Outcome | None, other: Outcome | None) -> Outcome | None:
+    """The one that comes less far, or spares less."""
+    if one is None or other is None:
+        return None
+    if one.served:
+        return min(one, other, key=lambda outcome: outcome.spare_bytes)
+    return max(one, other, key=lambda outcome: (outcome.requests_missed, outcome.missing_bytes))
+
+
+def _shapes(outcome: Outcome) -> list[tuple[int, int, int, bool, bool]]:
+    return sorted((area.size_bytes, area.stream, area.pool, area.small, area.expandable) for area in outcome.areas)
+
+
+def _shapes_of(recording: Recording) -> list[tuple[int, int, int, bool, bool]]:
+    areas = recording.end.areas
+    return sorted((area.size_bytes, area.stream, area.pool, area.small, area.expandable) for area in areas)

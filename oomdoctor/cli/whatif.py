@@ -1,0 +1,221 @@
+"""`oomdoctor whatif`: would the request that failed have been served under another setting, or on another card?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .output import print_report, say
+from .progress import progress_bar
+
+if TYPE_CHECKING:
+    from ..allocator.simulation.whatif import Answer, Simulation
+    from ..facts.simulation import Question
+    from ..model.evidence import Evidence
+    from ..model.facts import FactSet
+
+SCHEMA = "oomdoctor.whatif/1"
+EXIT_NO_ANSWER = 3
+LATER = "Nothing after that request was recorded: the run may still run out of memory later."
+
+
+@click.command(context_settings={"max_content_width": 80})
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of PYTORCH_CUDA_ALLOC_CONF, like expandable_segments=True. Several are taken together.",
+)
+@click.option("--memory", metavar="SIZE", help="The card's memory, like 40GiB; all else on the card stays as it was.")
+@click.option("--device", type=click.IntRange(0), help="The device. Default: that of the last failure.")
+@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def whatif(
+    paths: tuple[str, ...], assignments: tuple[str, ...], memory: str | None, device: int | None, output_format: str
+) -> None:
+    """Replay the recorded requests through a model of torch's allocator.
+
+    PATH is a memory snapshot or an incident bundle; the log of the run beside it tells how large the card was. Without
+    --set and --memory the settings are tried that people try most. The model answers only where it first reproduces the
+    failure as it was recorded.
+
+    Exit status: 0 answered; 2 wrong usage; 3 there is no answer (the output says why).
+    """
+    from ..allocator.simulation.settings import AllocatorSettings, split_assignment, with_settings
+    from ..allocator.simulation.whatif import CannotSimulate
+    from ..facts import derive_facts
+    from ..facts.focus import focus
+    from ..facts.simulation import SETTINGS
+    from ..readers.inputs import read_inputs
+
+    asked = [split_assignment(text) for text in assignments]
+    with_settings(AllocatorSettings(), asked)  # what cannot be asked is said before anything is read
+    total_bytes = None if memory is None else _size(memory)
+    with progress_bar() as progress:
+        evidence = read_inputs(paths, progress=progress)
+    for record in evidence.inputs:
+        if record.status == "refused":
+            say(f"{record.path}: {record.why}")
+    evidence = focus(evidence)
+    facts = derive_facts(evidence)
+    told = _Told()
+    try:
+        question = _question(evidence, facts, device)
+        simulation = question.simulation()
+        told.question, told.simulation = question, simulation
+        groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
+        for group in groups:
+            settings = with_settings(simulation.settings, group)
+            told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
+    except CannotSimulate as error:
+        told.why_not = str(error)
+    print_report(told.as_json() if output_format == "json" else told.as_text())
+    if told.why_not:
+        sys.exit(EXIT_NO_ANSWER)
+
+
+def _size(text: str) -> int:
+    from ..model.units import parse_size
+
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise UsageError(f"--memory is a size like 40GiB; not {text!r}") from error
+    if size <= 0:
+        raise UsageError(f"--memory is a size above 0; not {text!r}")
+    return size
+
+
+def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Question:
+    from ..allocator.simulation.whatif import CannotSimulate
+    from ..facts.simulation import question_of
+
+    devices = sorted({one for snapshot in evidence.snapshots for one in snapshot.devices})
+    if not devices:
+        raise CannotSimulate("No memory snapshot could be read from what was given.")
+    found = [question_of(evidence, facts, one) for one in devices if device in (None, one)]
+    questions = [one for one in found if one is not None]
+    if not questions:
+        where = "" if device is None else f" of device {device}"
+        raise CannotSimulate(
+            f"No snapshot{where} holds the request that failed: it must be taken when memory runs out, with the"
+            " allocator's history on, as `oomdoctor run` does."
+        )
+    return max(questions, key=lambda one: (one.oom.time_us or 0, -one.oom.device))
+
+
+def _words(group: list[tuple[str, str]], total_bytes: int | None) -> str:
+    """What was asked, in words."""
+    from ..model.units import format_bytes
+
+    settings = ", ".join(f"{name}={value}" for name, value in group)
+    card = "" if total_bytes is None else f"on a card of {format_bytes(total_bytes)}"
+    return " ".join(filter(None, (settings and f"with {settings}", card)))
+
+
+@dataclass
+class _Told:
+    """What comes out."""
+
+    question: Question | None = None
+    simulation: Simulation | None = None
+    answers: list[tuple[str, Answer]] = field(default_factory=list)
+    why_not: str = ""
+
+    def as_text(self) -> str:
+        lines = []
+        if self.question is not None:
+            from ..model.units import format_bytes
+
+            oom = self.question.oom
+            lines += [
+                f"{self.question.member}: a request of {format_bytes(oom.requested_bytes)} failed"
+                f" (event {oom.event_index:,} of {self.question.snapshot.path}).",
+                "",
+            ]
+        if self.why_not:
+            return "\n".join([*lines, f"No answer. {self.why_not}"])
+        lines += [f"{words[:1].upper()}{words[1:]}: {_sentence(answer)}" for words, answer in self.answers]
+        lines += ["", *self._trust(), LATER]
+        return "\n".join(lines)
+
+    def _trust(self) -> list[str]:
+        if self.simulation is None:
+            return []
+        trust = self.simulation.trust
+        placed = (
+            f"it serves all {trust.requests:,} requests before it at the addresses at which torch did"
+            if trust.exact
+            else f"of {trust.requests:,} requests before it, it serves {trust.placed_alike:,} at the addresses of torch"
+        )
+        check = f"Under the recorded settings the model fails at the same request, with the same segments; {placed}."
+        return [check, *trust.notes]
+
+    def as_json(self) -> str:
+        oom = None if self.question is None else self.question.oom
+        trust = None if self.simulation is None else self.simulation.trust
+        told: dict[str, Any] = {
+            "schema": SCHEMA,
+            "device": None if self.question is None else self.question.member,
+            "snapshot": None if self.question is None else self.question.snapshot.path,
+            "request_bytes": None if oom is None else oom.requested_bytes,
+            "event": None if oom is None else oom.event_index,
+            "why_not": self.why_not or None,
+            "reproduced": None if trust is None else trust.reproduced,
+            "requests": None if trust is None else trust.requests,
+            "placed_alike": None if trust is None else trust.placed_alike,
+            "notes": [] if trust is None else [*trust.notes, LATER],
+            "answers": [
+                {
+                    "asked": words,
+                    "outcome": answer.verdict.value,
+                    "spare_bytes": answer.spare_bytes,
+                    "missing_bytes": answer.missing_bytes,
+                    "failed_request_bytes": answer.failed_request_bytes,
+                    "requests_earlier": answer.requests_earlier,
+                    "sentence": _sentence(answer),
+                }
+                for words, answer in self.answers
+            ],
+        }
+        return json.dumps(told, indent=2, ensure_ascii=True)
+
+
+def _sentence(answer: Answer) -> str:
+    from ..allocator.simulation.whatif import Verdict
+    from ..model.units import format_bytes
+
+    spare = format_bytes(answer.spare_bytes or 0)
+    missing = "" if answer.missing_bytes is None else f", {format_bytes(answer.missing_bytes)} short"
+    sentence = {
+        Verdict.SERVED: f"the request is served, {spare} to spare.",
+        Verdict.FAILS: f"fails at the same request{missing}.",
+        Verdict.FAILS_EARLIER: f"fails {answer.requests_earlier:,} requests earlier{_of(answer)}{missing}.",
+        Verdict.DEPENDS: (
+            f"it depends on how the memory lay that stood when the recording began: {_way(answer.served_anew)} the"
+            f" request is served, {spare} to spare; {_way(not answer.served_anew)} it fails."
+        ),
+    }[answer.verdict]
+    if answer.served_before:
+        sentence += (
+            f" Of the requests that failed before and were survived, {answer.served_before} would be served: the"
+            " program would have gone another way."
+        )
+    return sentence
+
+
+def _way(anew: bool) -> str:
+    return "laid out anew under these settings" if anew else "left as it was"
+
+
+def _of(answer: Answer) -> str:
+    from ..model.units import format_bytes
+
+    size = answer.failed_request_bytes
+    return "" if size is None else f", at one of {format_bytes(size)}"

@@ -1,0 +1,255 @@
+"""Recorded programs through the model: what stood at the beginning, whether the run is reproduced, what if."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snapshots.make import Device as MadeDevice
+from snapshots.make import frame, write
+from snapshots.make import snapshot as made_snapshot
+from snapshots.recorder import Recorder
+
+from oomdoctor.allocator.simulation.memory_map import memory_map
+from oomdoctor.allocator.simulation.order import order_of
+from oomdoctor.allocator.simulation.settings import AllocatorSettings
+from oomdoctor.allocator.simulation.whatif import CannotSimulate, Card, Simulation, Verdict
+from oomdoctor.model.snapshot import Snapshot
+from oomdoctor.readers.snapshot import read_snapshot
+
+MIB, GIB = 1 << 20, 1 << 30
+PLAIN = AllocatorSettings()
+EXPANDABLE = AllocatorSettings(expandable_segments=True)
+
+
+def read(content: dict[str, Any], folder: Path) -> Snapshot:
+    return read_snapshot(write(folder / "s.pickle", content))
+
+
+def simulation(content: dict[str, Any], folder: Path, card: Card | None = None) -> Simulation:
+    snapshot = read(content, folder)
+    return Simulation(snapshot, snapshot.ooms[-1], card or Card())
+
+
+def in_pieces(how: AllocatorSettings = PLAIN, others: int = 0) -> Recorder:
+    """1,000 MiB cut into ten tensors of 100 MiB, of which every other ends; 300 MiB then find no room in 1,100 MiB."""
+    recorder = Recorder(1100 * MIB - others, how)
+    whole = recorder.malloc(1000 * MIB)
+    assert whole is not None
+    recorder.free(whole)
+    tensors = [recorder.malloc(100 * MIB) for _ in range(10)]
+    for tensor in tensors[::2]:
+        assert tensor is not None
+        recorder.free(tensor)
+    assert recorder.malloc(300 * MIB) is None
+    return recorder
+
+
+def test_the_request_in_pieces_is_served_with_expandable_segments(tmp_path: Path) -> None:
+    found = simulation(in_pieces().snapshot(), tmp_path)
+    assert found.trust.exact
+    assert found.trust.requests == 11
+    assert found.recording.begins_empty
+    answer = found.ask(replace(found.settings, expandable_segments=True))
+    # Of five holes of 100 MiB each gives back four or five pages of 20; 500 MiB are live, 300 come.
+    assert answer.verdict is Verdict.SERVED
+    assert answer.spare_bytes == 300 * MIB
+
+
+def test_a_request_larger_than_all_that_is_idle_fails_under_every_setting(tmp_path: Path) -> None:
+    recorder = Recorder(1000 * MIB)
+    for _ in range(9):
+        recorder.malloc(100 * MIB)
+    assert recorder.malloc(300 * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path)
+    for how in (replace(PLAIN, expandable_segments=True), replace(PLAIN, max_split_bytes=128 * MIB)):
+        answer = found.ask(how)
+        assert (answer.verdict, answer.missing_bytes) == (Verdict.FAILS, 200 * MIB)
+        assert (answer.failed_request_bytes, answer.requests_earlier) == (300 * MIB, 0)
+
+
+def test_another_card_has_more_or_less_and_others_keep_what_they_hold(tmp_path: Path) -> None:
+    recorder = Recorder(800 * MIB)  # of 1,000; others hold 200
+    for _ in range(7):
+        recorder.malloc(100 * MIB)
+    assert recorder.malloc(150 * MIB) is None
+    content = recorder.snapshot()
+    found = simulation(content, tmp_path, Card(total_bytes=1000 * MIB))
+    larger = found.ask(found.settings, 1100 * MIB)
+    assert (larger.verdict, larger.spare_bytes) == (Verdict.SERVED, 50 * MIB)
+    smaller = found.ask(found.settings, 600 * MIB)  # 400 for this process: the fifth tensor does not fit
+    assert (smaller.verdict, smaller.requests_earlier, smaller.missing_bytes) == (Verdict.FAILS_EARLIER, 3, 100 * MIB)
+    with pytest.raises(CannotSimulate, match="How large the card was"):
+        simulation(content, tmp_path).ask(found.settings, 1100 * MIB)
+
+
+def test_a_memory_fraction_that_nobody_recorded_is_no_answer(tmp_path: Path) -> None:
+    recorder = Recorder(800 * MIB)
+    recorder.device.allowed_bytes = 300 * MIB
+    recorder.malloc(200 * MIB)
+    assert recorder.malloc(200 * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path)
+    assert not found.trust.reproduced
+    assert found.trust.why_not.startswith("The driver had 600.00 MiB free, enough for the request")
+    known = simulation(recorder.snapshot(), tmp_path, Card(800 * MIB, 300 * MIB))
+    assert known.trust.exact
+    assert known.ask(replace(known.settings, memory_fraction=1.0)).verdict is Verdict.SERVED
+
+
+def test_where_the_ring_begins_late_the_answer_may_depend_on_what_came_before(tmp_path: Path) -> None:
+    recorder = in_pieces()
+    found = simulation(recorder.snapshot(ring=1), tmp_path)
+    assert found.trust.exact
+    assert found.trust.requests == 0
+    assert "already reserved" in found.trust.notes[0]
+    answer = found.ask(replace(found.settings, expandable_segments=True))
+    # As it stood, five holes of 100 MiB lie in one segment that cannot be given back; laid anew there are none.
+    assert (answer.verdict, answer.served_anew) == (Verdict.DEPENDS, True)
+    assert found.ask(replace(found.settings, max_split_bytes=GIB)).verdict in (Verdict.DEPENDS, Verdict.SERVED)
+
+
+def test_a_request_survived_before_that_would_be_served_is_told(tmp_path: Path) -> None:
+    recorder = in_pieces()
+    recorder.malloc(50 * MIB)
+    assert recorder.malloc(600 * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path)
+    assert found.trust.exact
+    assert found.ask(replace(found.settings, expandable_segments=True)).served_before == 1
+
+
+def test_what_others_hold_may_change_and_it_is_said(tmp_path: Path) -> None:
+    recorder = Recorder(400 * MIB)
+    recorder.malloc(300 * MIB)
+    assert recorder.malloc(200 * MIB) is None
+    recorder.device.free_bytes -= 50 * MIB
+    assert recorder.malloc(200 * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path)
+    assert any("changed by 50.00 MiB" in note for note in found.trust.notes)
+
+
+def test_empty_cache_is_told_from_a_release_for_want_of_memory(tmp_path: Path) -> None:
+    recorder = Recorder(400 * MIB)
+    for _ in range(3):
+        block = recorder.malloc(100 * MIB)
+        assert block is not None
+        recorder.free(block)
+        recorder.empty_cache()
+    first, second = recorder.malloc(300 * MIB), recorder.malloc(60 * MIB)
+    assert first is not None
+    assert second is not None
+    recorder.free(second)
+    recorder.malloc(90 * MIB)  # gives the 60 MiB back
+    assert recorder.malloc(200 * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path)
+    assert [step.event for step in found.recording.steps if step.kind.name == "EMPTY"] == [4, 9, 14]
+    assert found.trust.exact
+
+
+def test_a_snapshot_without_settings_takes_torchs_defaults_and_says_so(tmp_path: Path) -> None:
+    content = in_pieces().snapshot()
+    content["allocator_settings"] = {}
+    found = simulation(content, tmp_path)
+    assert found.trust.exact
+    assert found.trust.notes == ("The snapshot does not record the allocator's settings; torch's defaults were taken.",)
+
+
+def test_settings_that_do_not_reproduce_the_failure_are_no_answer(tmp_path: Path) -> None:
+    content = in_pieces().snapshot()
+    content["allocator_settings"]["max_split_size"] = 2 * GIB  # larger than all: as if there were none
+    assert simulation(content, tmp_path).trust.exact
+    content["allocator_settings"]["max_split_size"] = 200 * MIB
+    found = simulation(content, tmp_path)
+    assert not found.trust.reproduced
+    with pytest.raises(CannotSimulate, match="Under the recorded settings the model"):
+        found.ask(EXPANDABLE)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["malloc", "malloc", "malloc", "free", "empty"]),
+        st.integers(0, 10_000),
+        st.sampled_from([1, 700, MIB, MIB + 1, 5 * MIB, 9 * MIB, 12 * MIB, 19 * MIB, 33 * MIB, 64 * MIB]),
+    ),
+    min_size=3,
+    max_size=60,
+)
+
+
+def run(program: list[tuple[str, int, int]], recorder: Recorder) -> None:
+    for what, choice, size in program:
+        if what == "malloc":
+            recorder.malloc(size, choice % 2)
+        elif what == "free" and recorder.live:
+            recorder.free(list(recorder.live)[choice % len(recorder.live)])
+        elif what == "empty":
+            recorder.empty_cache()
+    while recorder.malloc(24 * MIB) is not None:
+        pass
+
+
+@given(program=steps, expandable=st.booleans(), split=st.sampled_from([None, 32 * MIB]), ring=st.integers(1, 80))
+@settings(max_examples=150, deadline=None)
+def test_what_stood_at_the_beginning_is_rebuilt_and_the_run_reproduced(
+    tmp_path_factory: pytest.TempPathFactory,
+    program: list[tuple[str, int, int]],
+    expandable: bool,
+    split: int | None,
+    ring: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("s")
+    recorder = Recorder(150 * MIB, AllocatorSettings(expandable_segments=expandable, max_split_bytes=split))
+    run(program, recorder)
+    whole = read(recorder.snapshot(), folder)
+    events = whole.events[0]
+    for first in {0, len(events) // 2, max(0, len(events) - ring)}:
+        areas, live = recorder.maps[first]
+        rebuilt = memory_map(whole, events, recorder.settings, first)
+        assert rebuilt.contradictions == 0
+        assert areas is None or rebuilt.areas == areas
+        assert {block.address: block.size_bytes for block in rebuilt.blocks} == live
+    found = Simulation(whole, whole.ooms[-1], Card(150 * MIB))
+    assert found.trust.reproduced or expandable, found.trust
+    cut = read(recorder.snapshot(ring), folder)
+    late = Simulation(cut, cut.ooms[-1], Card(150 * MIB))
+    assert late.recording.free_at_start_bytes >= 0
+
+
+def test_recorded_choices_tell_which_segments_are_older() -> None:
+    assert order_of(4, ()) == (1, 2, 3, 4)
+    assert order_of(4, {(3, 1), (4, 3)}) == (4, 1, 3, 2)  # the fourth is older than the third, and that than the first
+    assert sorted(order_of(3, {(1, 2), (2, 1)})) == [1, 2, 3]  # a contradiction decides nothing
+
+
+@given(seed=st.integers(0, 100_000))
+@settings(max_examples=150, deadline=None)
+def test_a_damaged_snapshot_is_refused_or_not_reproduced_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    chance = random.Random(seed)
+    device = MadeDevice(expandable=chance.random() < 0.5)
+    live: list[int] = []
+    for _ in range(30):
+        if live and chance.random() < 0.4:
+            device.free(live.pop(chance.randrange(len(live))))
+        else:
+            live.append(device.malloc(chance.choice([1, MIB, 3 * MIB, 33 * MIB]), [frame("f", "f.py", 1)]))
+    device.fail(50 * MIB, chance.choice([0, 20 * MIB, GIB]), [])
+    content = made_snapshot(device)
+    for _ in range(chance.randrange(4)):
+        events = content["device_traces"][0]
+        event = chance.choice(events[:-1])
+        event[chance.choice(["addr", "size", "stream"])] = chance.choice([0, 1, 512, 2 * MIB, 1 << 50, event["size"]])
+        if chance.random() < 0.5:
+            segment = chance.choice(content["segments"])
+            segment[chance.choice(["address", "total_size"])] = chance.choice([0, 2 * MIB, 1 << 49])
+    snapshot = read(content, tmp_path_factory.mktemp("s"))
+    found = Simulation(snapshot, snapshot.ooms[-1], Card(24 * GIB))
+    for how in (PLAIN, EXPANDABLE, replace(PLAIN, max_split_bytes=32 * MIB)):
+        with suppress(CannotSimulate):
+            found.ask(how)

@@ -1,0 +1,112 @@
+"""`oomdoctor whatif`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from snapshots.make import write
+from snapshots.recorder import MIB, Recorder
+
+from oomdoctor.cli.whatif import LATER, whatif
+from oomdoctor.errors import UsageError
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """300 MiB find no room beside five live pieces of 100 MiB in a segment of 1,000."""
+    recorder = Recorder(1100 * MIB)
+    whole = recorder.malloc(1000 * MIB)
+    assert whole is not None
+    recorder.free(whole)
+    for tensor in [recorder.malloc(100 * MIB) for _ in range(10)][::2]:
+        assert tensor is not None
+        recorder.free(tensor)
+    assert recorder.malloc(300 * MIB) is None
+    return write(tmp_path / "oom.pickle", recorder.snapshot())
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(whatif, [str(argument) for argument in arguments])
+
+
+def test_the_answer_says_what_is_left_and_how_far_it_goes(snapshot: Path) -> None:
+    result = run(snapshot, "--set", "expandable_segments=True")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("cuda:0: a request of 300.00 MiB failed (event 24 of ")
+    assert lines[2] == "With expandable_segments=True: the request is served, 300.00 MiB to spare."
+    assert "it serves all 11 requests before it at the addresses at which torch did" in lines[4]
+    assert lines[-1] == LATER
+
+
+def test_without_a_question_the_usual_ones_are_asked(snapshot: Path) -> None:
+    lines = run(snapshot).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines[2:4]] == [
+        "With expandable_segments=True",
+        "With max_split_size_mb=512",
+    ]
+
+
+def test_json_is_for_programs(snapshot: Path) -> None:
+    told = json.loads(run(snapshot, "--set", "expandable_segments:True", "--format", "json").stdout)
+    assert told["schema"] == "oomdoctor.whatif/1"
+    assert told["reproduced"] is True
+    (answer,) = told["answers"]
+    assert (answer["outcome"], answer["spare_bytes"]) == ("served", 300 * MIB)
+
+
+def test_another_card_needs_to_know_the_first(snapshot: Path, tmp_path: Path) -> None:
+    alone = run(snapshot, "--memory", "2GiB")
+    assert alone.exit_code == 3
+    assert "How large the card was is not known" in alone.stdout
+    log = tmp_path / "crash.log"
+    log.write_text(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of"
+        " 1.20 GiB of which 100.00 MiB is free. Including non-PyTorch memory, this process has 1.07 GiB memory in use."
+        " Of the allocated memory 500.00 MiB is allocated by PyTorch, and 500.00 MiB is reserved by PyTorch but"
+        " unallocated.\n"
+    )
+    beside = run(snapshot, log, "--memory", "2GiB")
+    assert beside.exit_code == 0, beside.stdout
+    assert "On a card of 2.00 GiB: the request is served, " in beside.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("max_split_size_mb=19", "at least 20"),
+        ("max_split_size_mb=2.5", "whole number"),
+        ("max_split=128", "has no option 'max_split' that can be simulated; these can: expandable_segments,"),
+        ("expandable_segments=true", "True or False, spelled so"),
+        ("garbage_collection_threshold=1", "below 1"),
+        ("per_process_memory_fraction=1.5", "at most 1"),
+        ("roundup_power2_divisions=3", "power of two"),
+        ("roundup_power2_divisions=[100:2]", "pairs of powers of two"),
+        ("backend=cudaMallocAsync", "another backend"),
+        ("pinned_num_register_threads=8", "does not change which requests are served"),
+        ("expandable_segments", "NAME=VALUE"),
+    ],
+)
+def test_a_setting_that_torch_refuses_is_refused(snapshot: Path, setting: str, said: str) -> None:
+    result = run(snapshot, "--set", setting)
+    assert isinstance(result.exception, UsageError)
+    assert said in str(result.exception)
+
+
+@pytest.mark.parametrize("size", ["much", "0", "-4GiB"])
+def test_a_memory_that_is_no_size_is_refused(snapshot: Path, size: str) -> None:
+    assert isinstance(run(snapshot, "--memory", size).exception, UsageError)
+
+
+def test_what_is_no_snapshot_has_no_answer(snapshot: Path, tmp_path: Path) -> None:
+    (tmp_path / "crash.log").write_text("nothing\n")
+    result = run(tmp_path / "crash.log")
+    assert result.exit_code == 3
+    assert "No memory snapshot could be read" in result.stdout
+    assert "No snapshot of device 3 holds the request" in run(snapshot, "--device", 3).stdout
+    told = json.loads(run(tmp_path / "crash.log", "--format", "json").stdout)
+    assert told["why_not"].startswith("No memory snapshot")
+    assert told["answers"] == []
