@@ -137,6 +137,13 @@ class Replay:
 
 def replay(snapshot: Snapshot, device: int) -> Replay:
     """The allocator of `device` over its recorded events. Works as well where no event was recorded."""
+    found: Replay | None = snapshot.derived.get(("replay", device))
+    if found is None:
+        found = snapshot.derived["replay", device] = _replay(snapshot, device)
+    return found
+
+
+def _replay(snapshot: Snapshot, device: int) -> Replay:
     events = next((events for events in snapshot.events if events.device == device), None) or _no_events(device)
     count = len(events)
     blocks = snapshot.blocks

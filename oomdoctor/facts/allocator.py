@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
 from ..allocator.growth import Growth
-from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, Replay, replay
+from ..allocator.owners import Ownership, ownership_of
+from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.stacks import FORWARD, Category
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -38,7 +38,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
         record = speaking_record(evidence, device)
         snapshot = speaking_snapshot(evidence.snapshots, device, record)
-        ownership = Ownership(snapshot, replay(snapshot, device))
+        ownership = ownership_of(snapshot, device)
         oom = latest_oom(snapshot, device)
         member = device_member(device, snapshot.backend)
         if oom is not None and record is not None and not _shows(snapshot, oom, record):
