@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, NoReturn, Protocol, TypeVar
 
 from ..errors import InputRefused
 from ..model.units import GIB, MIB
@@ -34,6 +34,18 @@ _STACK_BYTES_PER_LEVEL = 64
 _DEEPEST_STACK_BYTES = 256 * MIB
 
 Built = TypeVar("Built")
+
+
+class Shortened(Protocol):
+    """A stream of which a part was read in another way."""
+
+    @property
+    def rest(self) -> bytes:
+        """What is left to unpickle."""
+
+    def resolved(self, loaded: object) -> object:
+        """The content, from what the rest is unpickled to. Raises InputRefused where the two do not fit."""
+
 
 _BINARY_HEAD = re.compile(rb"\x80[\x00-\x05].", re.DOTALL)
 _TEXT_HEAD = re.compile(
@@ -66,8 +78,12 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def load_plain(path: Path, build: Callable[[object], Built]) -> Built:
+def load_plain(
+    path: Path, build: Callable[[object], Built], shorten: Callable[[bytes], Shortened | None] | None = None
+) -> Built:
     """What `build` makes of the content of the pickle at `path` (gzipped or not).
+
+    `shorten` may take a part of a stream out before it is unpickled; where its result cannot be built, the whole is.
 
     The content is built without importing or calling anything. The collector is off until `build` has ended, and the
     stack is deep enough for what the content may nest: Python does not guard the hashing of a tuple in a tuple in a …
@@ -89,6 +105,14 @@ def load_plain(path: Path, build: Callable[[object], Built]) -> Built:
 
             def work() -> Built:
                 with collector_paused():
+                    if shorten is not None:
+                        try:
+                            shortened = shorten(file.read())
+                            if shortened is not None:
+                                return build(shortened.resolved(_load(io.BytesIO(shortened.rest), size)))
+                        except (InputRefused, MemoryError):
+                            pass  # the whole stream has the last word
+                        file.seek(0)
                     return build(_load(file, size))
 
             return _on_deep_stack(size, work)

@@ -36,7 +36,7 @@ def field(rows: Sequence[dict[str, Any]], key: str, default: Any = None) -> list
     return values
 
 
-def integers(values: Sequence[Any], what: str) -> IntColumn:
+def integers(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     """Signed 64-bit integers. Raises InputRefused, naming `what`, for anything else."""
     try:
         column = np.asarray(values, dtype=np.int64)
@@ -46,7 +46,7 @@ def integers(values: Sequence[Any], what: str) -> IntColumn:
     return column
 
 
-def sizes(values: Sequence[Any], what: str) -> IntColumn:
+def sizes(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     """Bytes: integers from 0 to 1 PiB. Raises InputRefused, naming `what`, for anything else."""
     column = integers(values, what)
     if len(column) and (int(column.min()) < 0 or int(column.max()) > _LARGEST_SIZE):
@@ -54,7 +54,7 @@ def sizes(values: Sequence[Any], what: str) -> IntColumn:
     return column
 
 
-def _culprit(values: Sequence[Any]) -> str:
+def _culprit(values: Iterable[Any]) -> str:
     """Which of the values is none, in the words of who made the file."""
     for place, value in enumerate(values):
         if value is None:
