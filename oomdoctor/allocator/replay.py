@@ -12,7 +12,7 @@ record the bytes asked for; those of a block that is gone are rounded up to 512,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,19 @@ class Disagreement:
     """Live by the events, but not an active block of the final state."""
     revived_at_end: int
     """Freed by the events, but an active block of the final state."""
+    never_reserved: int
+    """Events after which less was reserved than what was live: a segment's coming or going went unrecorded."""
 
     @property
     def total(self) -> int:
         """All contradictions together."""
-        return self.allocated_twice + self.freed_twice + self.missing_at_end + self.revived_at_end
+        return (
+            self.allocated_twice
+            + self.freed_twice
+            + self.missing_at_end
+            + self.revived_at_end
+            + bool(self.never_reserved)
+        )
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,7 @@ def _replay(snapshot: Snapshot, device: int) -> Replay:
         reserved_before_bytes=reserved_end - int(reserved_change.sum()),
         reserved_bytes=reserved,
         pending_at_end_bytes=int(blocks.size_bytes[active][blocks.state[active] == _PENDING].sum()),
-        disagreement=disagreement,
+        disagreement=replace(disagreement, never_reserved=int((reserved < live[1:]).sum())),
     )
 
 
@@ -237,6 +245,7 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
             freed_twice=int((unopened & same & ~is_final).sum()),
             missing_at_end=len(gone_rows),
             revived_at_end=int((unopened & same & is_final).sum()),
+            never_reserved=0,
         ),
     )
 

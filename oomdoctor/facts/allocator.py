@@ -168,6 +168,8 @@ def _put_state(
     source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")
     facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
     facts.put("allocator.history_complete", allocator.starts_empty, source, member)
+    if mine.any():
+        facts.put("allocator.contradictions", allocator.disagreement.total, source, member)
     if oom is not None and allocator.starts_empty:
         facts.put("allocator.nothing_given_back", _nothing_given_back(allocator, oom.event_index), source, member)
     facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)
