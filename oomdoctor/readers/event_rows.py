@@ -33,19 +33,17 @@ from .pickle_operations import (
     MEMOIZE,
     NONE,
     PADDING,
-    REFERENCE,
     SETITEMS,
     SHORT_TEXT,
     fetch,
     last_place,
-    scalar_length,
     walk,
     without_frames,
 )
+from .pickles import SHARE_OF_READING, Tell
+from .row_layout import START, Layout, find_layout
 
-_START = b"}\x94("
 _FRAMES = re.compile(rb"\]\x94((?:\((?:h.|j....){2,}e|(?:h.|j....)a)?)u", re.DOTALL)
-_SAMPLES = 64
 _FEWEST_ROWS = 8
 """Of a run; fewer are not worth it."""
 _PIECE = 1 << 15
@@ -57,6 +55,7 @@ _NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
 _MOST_ROUNDS = 4
 _FIRST_LONG_INDEX = 256
 """What lies below it in the memo is referred to by one byte, which is not worth telling from other bytes."""
+_SHARE_OF_NUMBERS = 0.3
 _LEAST_SHARE = 0.5
 """Of the stream, to be in rows that are cut; else it is unpickled as it is."""
 
@@ -122,56 +121,16 @@ class CutStream:
 _NUMBERS = frozenset({"addr", "size", "stream", "time_us"})
 
 
-def cut_rows(pickled: bytes) -> CutStream | None:
-    """The stream without its regular rows; None where it is not of the form that this reads, or has few of them."""
+def cut_rows(pickled: bytes, tell: Tell = lambda share: None) -> CutStream | None:
+    """The stream without its regular rows; None where it is not of the form that this reads, or has few of them.
+
+    `tell` is told how far it is, from the share on that reading the stream has taken.
+    """
     payload = without_frames(pickled) if len(pickled) >= _WORTH_CUTTING_BYTES else None
     if payload is None:
         return None
-    layout = _layout(payload)
-    return None if layout is None else _Rows(payload, layout).cut()
-
-
-# --- one row, to learn the form ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Layout:
-    keys: tuple[bytes, ...]
-    """The operation that fetches each key, the first is that of the action."""
-    is_number: tuple[bool, ...]
-    """Of each value, the frames left out."""
-
-
-def _layout(payload: bytes) -> _Layout | None:
-    """That of most rows, by a sample."""
-    found: dict[_Layout, int] = {}
-    for part in range(_SAMPLES):
-        start = payload.find(_START, len(payload) * (part + 1) // (_SAMPLES + 2))
-        layout = _layout_of(payload, start) if start >= 0 else None
-        if layout is not None:
-            found[layout] = found.get(layout, 0) + 1
-    return max(found, key=lambda layout: found[layout], default=None)
-
-
-def _layout_of(payload: bytes, start: int) -> _Layout | None:
-    at, keys, is_number = start + len(_START), [], []
-    while key := REFERENCE.match(payload, at):
-        keys.append(key.group())
-        at = key.end()
-        operation = payload[at]
-        if operation == EMPTY_LIST:
-            break
-        length = scalar_length(payload, at)
-        if length is None:
-            return None
-        is_number.append(payload[at] in (BININT1, BININT2, BININT, LONG1))
-        at += length
-    else:
-        if payload[at] != SETITEMS or not is_number:
-            return None
-        if not is_number[-1]:
-            is_number.pop()  # the frames, which another row has written
-    return _Layout(tuple(keys), tuple(is_number)) if len(keys) > 3 and not is_number[0] else None
+    layout = find_layout(payload)
+    return None if layout is None else _Rows(payload, layout, tell).cut()
 
 
 # --- all rows ----------------------------------------------------------------------------------------------------
@@ -191,8 +150,8 @@ class _Lists(dict[bytes, int]):
 
 
 class _Rows:
-    def __init__(self, payload: bytes, layout: _Layout) -> None:
-        self.payload, self.layout = payload, layout
+    def __init__(self, payload: bytes, layout: Layout, tell: Tell) -> None:
+        self.payload, self.layout, self.tell = payload, layout, tell
         self.words: NDArray[np.uint64] = np.ndarray((len(payload) - 7,), np.dtype("<u8"), payload, strides=(1,))
         self.start = self._starts()
         self.ok = np.ones(len(self.start), dtype=np.bool_)
@@ -209,7 +168,7 @@ class _Rows:
     def _starts(self) -> IntColumn:
         """Where a row may begin."""
         bytes_ = np.frombuffer(self.payload, dtype=np.uint8)
-        first = _START + self.layout.keys[0]
+        first = START + self.layout.keys[0]
         step, found = 1 << 18, []
         for begin in range(0, len(bytes_) - PADDING, step):
             at = np.flatnonzero(bytes_[begin : begin + step] == first[0]) + begin
@@ -247,11 +206,12 @@ class _Rows:
         for begin in range(0, count, _PIECE):
             part = slice(begin, min(begin + _PIECE, count))
             self._read(part, [column[part] for column in columns])
+            self.tell(SHARE_OF_READING + _SHARE_OF_NUMBERS * begin / count)
         return columns
 
     def _read(self, part: slice, columns: list[IntColumn]) -> None:
         start, ok, limit = self.start[part], self.ok[part], len(self.payload) - PADDING
-        at = start + len(_START)
+        at = start + len(START)
         for place, (key, is_number) in enumerate(zip(self.layout.keys, self.layout.is_number, strict=False)):
             self._expect(at, key, ok)
             at += len(key)
@@ -355,10 +315,15 @@ class _Rows:
         if len(self.layout.keys) == len(self.layout.is_number):
             has_list = has_list[:0]
         following = np.append(self.start[1:], len(payload) - PADDING)[has_list]
-        lists = _Lists()
-        # Each ends before the next row begins, or earlier: then what follows is not of this row.
-        read = [lists[payload[i:j]] for i, j in zip(self.end[has_list].tolist(), following.tolist(), strict=True)]
-        number, length = np.divmod(np.asarray(read, dtype=np.int64), _LONGEST)
+        lists, read = _Lists(), np.empty(len(has_list), dtype=np.int64)
+        for first in range(0, len(has_list), _PIECE):
+            part = slice(first, first + _PIECE)
+            begins, untils = self.end[has_list[part]].tolist(), following[part].tolist()
+            # Each ends before the next row begins, or earlier: then what follows is not of this row.
+            read[part] = [lists[payload[i:j]] for i, j in zip(begins, untils, strict=True)]
+            done = SHARE_OF_READING + _SHARE_OF_NUMBERS
+            self.tell(done + (1 - done) * first / len(has_list))
+        number, length = np.divmod(read, _LONGEST)
         self.tail[has_list] = number
         self.end[has_list] += length
         self.ok[has_list] = length > 0

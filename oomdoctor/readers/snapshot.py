@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -52,8 +52,12 @@ _BACKEND_MARKS = (
 _Row = dict[str, Any]
 
 
-def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
-    """The snapshot in the pickle at `path` (gzipped or not), called `shown_path` in what the user sees.
+def read_snapshot(
+    path: Path, shown_path: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> Snapshot:
+    """The snapshot in the pickle at `path` (packed by gzip or xz, or not), called `shown_path` in what the user sees.
+
+    `progress` is told the bytes done and all bytes.
 
     Schemas: the dict of torch 2.1 and later; that of 2.0, whose blocks carry a `history` and no address; a bare list of
     segments (`memory_snapshot()`); any of them without events, times or stacks. Keys that this reader does not know are
@@ -73,7 +77,7 @@ def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
         except (RecursionError, MemoryError) as error:
             raise InputRefused("it is nested too deeply, or too large, for a memory snapshot") from error
 
-    return load_plain(path, build, cut_rows)
+    return load_plain(path, build, cut_rows, progress)
 
 
 def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:

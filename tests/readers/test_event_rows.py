@@ -92,6 +92,14 @@ def test_nearly_all_of_a_regular_history_is_cut_and_nothing_is_lost(tmp_path: Pa
     assert cut == whole
 
 
+def test_who_waits_is_told_how_far_it_is() -> None:
+    told: list[float] = []
+    assert cut_rows(pickle.dumps(snapshot(_busy()), 4), told.append) is not None
+    assert told == sorted(told)
+    assert len(told) >= 2
+    assert all(0 <= share < 1 for share in told)
+
+
 def test_several_frames_of_the_pickler_and_batches_of_a_list_are_joined(tmp_path: Path) -> None:
     data = pickle.dumps(snapshot(_busy(5_000)), 4)
     assert data.count(b"\x95") > 3
