@@ -98,7 +98,7 @@ class Replay:
 
     @property
     def peak_event(self) -> int:
-        """The event after which most was live, the first of equals; BEFORE_RING when that was before any."""
+        """The event after which most was live, the first of equals; BEFORE_RING when more was before any."""
         if not len(self.live_bytes) or int(self.live_bytes.max()) < self.before_bytes:
             return BEFORE_RING
         return int(self.live_bytes.argmax())
