@@ -13,7 +13,8 @@ REFERENCE = re.compile(rb"h.|j....", re.DOTALL)
 PADDING = 32
 """Zeros behind the last operation, so that a few bytes can be looked at from any place on."""
 
-_WITHOUT_LENGTH = re.compile(rb"(?:[}\])(useat\x85-\x87N\x88\x89]|[hK].|M..|[Jj]....|G.{8})*", re.DOTALL)
+_WITHOUT_LENGTH = re.compile(rb"(?:[}\])(useat\x85-\x87N\x88\x89]|[hK].|M..|[Jj]....|G.{8}){0,4096}", re.DOTALL)
+"""As many as the matcher can note down for each without taking much memory."""
 _LENGTHS = {BININT1: 2, BINGET: 2, BININT2: 3, BININT: 5, LONG_BINGET: 5, NONE: 1}
 
 
@@ -48,12 +49,10 @@ def walk(payload: bytes, at: int, until: int) -> int | None:
     """
     puts = 0
     while at < until:
-        plain = _WITHOUT_LENGTH.match(payload, at, until)
-        at = plain.end() if plain is not None else at
-        operation = payload[at]
-        if at == until:
-            break
-        if operation == MEMOIZE:
+        plain, operation = _WITHOUT_LENGTH.match(payload, at, until), payload[at]
+        if plain is not None and plain.end() > at:
+            at = plain.end()
+        elif operation == MEMOIZE:
             puts, at = puts + 1, at + 1
         elif operation in (SHORT_TEXT, LONG1):
             at += 2 + payload[at + 1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -221,6 +223,17 @@ def test_what_names_code_is_refused_unrun_also_between_events(tmp_path: Path) ->
     cut, whole, _ = _both(pickle.dumps(content, 4), tmp_path)
     assert cut == whole
     assert "builtins.print" in cut
+
+
+def test_a_long_stretch_of_other_data_is_walked_over_in_little_memory() -> None:
+    code = (
+        "import resource; from oomdoctor.readers.pickle_operations import walk; "
+        "data = b'K\\x01N' * 4_000_000 + b'\\x94'; "
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; assert walk(data, 0, len(data)) == 1; "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 20_000, "KiB"
 
 
 OPERATIONS = b"}](euta0N.\x94hjKMJ\x8a\x8c\x95R\x85\x88"
