@@ -180,7 +180,12 @@ def _replay(snapshot: Snapshot, device: int) -> Replay:
         reserved_before_bytes=reserved_end - int(reserved_change.sum()),
         reserved_bytes=reserved,
         pending_at_end_bytes=int(blocks.size_bytes[active][blocks.state[active] == _PENDING].sum()),
-        disagreement=replace(disagreement, never_reserved=int((reserved < live[1:]).sum())),
+        disagreement=(
+            replace(disagreement, never_reserved=int((reserved < live[1:]).sum()))
+            if len(snapshot.segments)
+            # There is no final state to be contradicted.
+            else replace(disagreement, missing_at_end=0)
+        ),
     )
 
 

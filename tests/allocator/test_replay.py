@@ -225,6 +225,13 @@ def test_segments_that_grow_and_shrink_by_parts_are_reserved_as_far_as_they_are_
     assert found.disagreement.total == 0
 
 
+def test_events_alone_are_not_contradicted_by_a_state_that_is_not_there(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(512, STACKS[0])
+    found = _replay({"device_traces": snapshot(device)["device_traces"]}, tmp_path)
+    assert found.disagreement.total == 0
+
+
 def test_a_block_that_is_still_live_has_its_final_size(tmp_path: Path) -> None:
     """A remainder too small to split stays with the block: the final state knows it, the event does not."""
     device = Device()
