@@ -1,6 +1,6 @@
 """Measures, each paired in one run with what it is compared with (`make bench`).
 
-    python scripts/bench.py [--snapshot FILE] [--runs N]
+    python scripts/bench.py [--snapshot FILE | --events N] [--runs N]
 
 Whole processes are timed, A B A B …, after one warm-up of each; the table gives medians, and the ratio is the median
 of the ratios pair by pair, which holds when the machine's speed drifts. CPU is user + system time of the process.
@@ -9,6 +9,7 @@ of the ratios pair by pair, which holds when the machine's speed drifts. CPU is 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pickle
 import random
@@ -20,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PYTHON = sys.executable
 OOMDOCTOR = [PYTHON, "-m", "oomdoctor"]
@@ -70,35 +72,40 @@ def row(name: str, pairs: list[tuple[Run, Run]]) -> str:
 
 
 def synthetic_snapshot(path: Path, events: int) -> None:
-    """A snapshot of `events` events with frames as torch writes them: 500 stacks of 30 frames, shared by identity."""
+    """A consistent snapshot of some `events` events, as torch writes them: 2,000 stacks of about 32 frames; every event
+    has a list of its own of frames that are shared, a block the list of its alloc.
+    """
     chance = random.Random(1)
     frames = [{"name": f"f{i}", "filename": f"/srv/train/{i % 40}.py", "line": i} for i in range(2_000)]
-    stacks = [chance.sample(frames, 30) for _ in range(500)]
-    base, live, trace, when = 0x7F00_0000_0000, [], [], 1_790_000_000_000_000
-    free_slots = list(range(1_000))
+    stacks = [chance.sample(frames, chance.randrange(20, 45)) for _ in range(2_000)]
+    base, slots, when = 0x7F00_0000_0000, 1_000, 1_790_000_000_000_000
+    trace: list[dict[str, Any]] = []
+    live: dict[int, dict[str, Any]] = {}
+    order: list[int] = []
+    free_slots = list(range(slots))
+
+    def record(action: str, address: int, size: int, listed: list[Any]) -> dict[str, Any]:
+        event = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": when, "frames": listed}
+        trace.append(event)
+        return event
+
+    record("segment_alloc", base, slots << 20, list(stacks[0]))
     while len(trace) < events:
         when += 7
-        if free_slots and (len(live) < 500 or chance.random() < 0.5):
+        listed = list(stacks[chance.randrange(2_000)])
+        if free_slots and (len(order) < 500 or chance.random() < 0.5):
             slot = free_slots.pop()
-            event = {
-                "action": "alloc",
-                "addr": base + slot * (1 << 20),
-                "size": chance.randrange(512, 1 << 20),
-                "stream": 0,
-                "time_us": when,
-                "frames": stacks[slot % 500],
-            }
-            live.append((slot, event))
-            trace.append(event)
+            live[slot] = record("alloc", base + (slot << 20), chance.randrange(512, 1 << 20), listed)
+            order.append(slot)
         else:
-            slot, event = live.pop(chance.randrange(len(live)))
+            slot = order.pop(chance.randrange(len(order)))
             free_slots.append(slot)
+            gone = live.pop(slot)
             for action in ("free_requested", "free_completed"):
-                trace.append({**event, "action": action, "time_us": when})
-    used = dict(live)
+                record(action, gone["addr"], gone["size"], listed)
     blocks = []
-    for slot in range(1_000):
-        event, address = used.get(slot), base + slot * (1 << 20)
+    for slot in range(slots):
+        event, address = live.get(slot), base + (slot << 20)
         size = -(-event["size"] // 512) * 512 if event else 0
         if event:
             block = {"address": address, "size": size, "requested_size": event["size"], "state": "active_allocated"}
@@ -111,7 +118,7 @@ def synthetic_snapshot(path: Path, events: int) -> None:
     segment = {
         "device": 0,
         "address": base,
-        "total_size": 1_000 << 20,
+        "total_size": slots << 20,
         "allocated_size": active,
         "active_size": active,
         "requested_size": active,
@@ -119,40 +126,72 @@ def synthetic_snapshot(path: Path, events: int) -> None:
         "segment_type": "large",
         "segment_pool_id": (0, 0),
         "is_expandable": False,
-        "frames": [],
+        "frames": trace[0]["frames"],
         "blocks": blocks,
     }
     snapshot = {"segments": [segment], "device_traces": [trace], "allocator_settings": {}, "external_annotations": []}
-    path.write_bytes(pickle.dumps(snapshot, protocol=4))
+    with path.open("wb") as file:
+        pickle.dump(snapshot, file, protocol=4)
+
+
+def make_snapshot(path: Path, events: int) -> None:
+    """`synthetic_snapshot` in a process of its own: the peak of a process counts what its parent held at the start."""
+    maker = multiprocessing.get_context("spawn").Process(target=synthetic_snapshot, args=(path, events))
+    maker.start()
+    maker.join()
+    if maker.exitcode:
+        raise RuntimeError(f"{path} could not be made")
+
+
+def growth_row(folder: Path, events: int, runs: int) -> str:
+    """How CPU time grows from `events` events to four times as many, by the pairs of one run."""
+    few, many = folder / "few.pickle", folder / "many.pickle"
+    make_snapshot(few, events)
+    make_snapshot(many, 4 * events)
+    report = str(folder / "growth.html")
+    a, b = ([*OOMDOCTOR, "analyze", str(path), "--output", report] for path in (many, few))
+    return row(f"analyze {4 * events:,} / {events:,} events", paired(a, b, runs))
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--snapshot", type=Path, help="a memory snapshot to analyse; one is generated otherwise")
-    parser.add_argument("--events", type=int, default=30_000, help="events of the generated snapshot")
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--events", type=int, default=1_000_000, help="events of the generated snapshot")
+    parser.add_argument("--runs", type=int, default=7, help="pairs of each kind (of large snapshots: 3 at most)")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with tempfile.TemporaryDirectory() as folder:
-        snapshot = options.snapshot
+    with tempfile.TemporaryDirectory() as name:
+        folder, snapshot = Path(name), options.snapshot
         if snapshot is None:
-            snapshot = Path(folder) / "generated.pickle"
-            synthetic_snapshot(snapshot, options.events)
+            snapshot = folder / "generated.pickle"
+            make_snapshot(snapshot, options.events)
         empty = [PYTHON, "-c", "pass"]
         load = [PYTHON, "-c", f"import pickle; pickle.load(open({str(snapshot)!r}, 'rb'))"]
-        report = Path(folder) / "report.html"
-        bundle = Path(folder) / "bundle"
+        report, bundle = folder / "report.html", folder / "bundle"
+        large = min(options.runs, 3)
         rows = [
-            ("analyze SNAPSHOT to HTML / pickle.load", ["analyze", str(snapshot), "--output", str(report)], load),
-            ("--help / python -c pass", ["--help"], empty),
-            ("--version / python -c pass", ["--version"], empty),
-            ("run -- python -c pass / python -c pass", ["run", "--output", str(bundle), "--", *empty], empty),
+            (
+                "analyze SNAPSHOT to HTML / pickle.load",
+                ["analyze", str(snapshot), "--output", str(report)],
+                load,
+                large,
+            ),
+            ("--help / python -c pass", ["--help"], empty, options.runs),
+            ("--version / python -c pass", ["--version"], empty, options.runs),
+            (
+                "run -- python -c pass / python -c pass",
+                ["run", "--output", str(bundle), "--", *empty],
+                empty,
+                options.runs,
+            ),
         ]
-        print(f"{snapshot.name}, {snapshot.stat().st_size:,} bytes; medians of {options.runs} pairs after a warm-up")
+        print(f"{snapshot.name}, {snapshot.stat().st_size:,} bytes; medians of the pairs after a warm-up")
         print(f"{'A / B':44} {'A wall s':>8} {'B wall s':>8} {'CPU A/B':>8} {'peak A/B':>8} {'A-B ms':>8}")
-        for name, words, other in rows:
-            print(row(name, paired([*OOMDOCTOR, *words], other, options.runs)), flush=True)
+        for words, command, other, runs in rows:
+            print(row(words, paired([*OOMDOCTOR, *command], other, runs)), flush=True)
+        if options.snapshot is None:
+            print(growth_row(folder, options.events, large), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..model.snapshot import ACTIONS, IntColumn, Snapshot
-from .replay import BEFORE_RING, Replay
+from .replay import BEFORE_RING, Replay, replay
 from .stacks import FORWARD, Category, StackReading, read_stack
 
 _ALLOC = ACTIONS.index("alloc")
@@ -29,6 +29,14 @@ class Owner:
     count: int
     """Live blocks."""
     how_known: str
+
+
+def ownership_of(snapshot: Snapshot, device: int) -> Ownership:
+    """The owners of `device`, worked out once for each snapshot."""
+    found: Ownership | None = snapshot.derived.get(("ownership", device))
+    if found is None:
+        found = snapshot.derived["ownership", device] = Ownership(snapshot, replay(snapshot, device))
+    return found
 
 
 @dataclass(frozen=True)

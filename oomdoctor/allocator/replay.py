@@ -12,7 +12,7 @@ record the bytes asked for; those of a block that is gone are rounded up to 512,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,19 @@ class Disagreement:
     """Live by the events, but not an active block of the final state."""
     revived_at_end: int
     """Freed by the events, but an active block of the final state."""
+    never_reserved: int
+    """Events after which less was reserved than what was live: a segment's coming or going went unrecorded."""
 
     @property
     def total(self) -> int:
         """All contradictions together."""
-        return self.allocated_twice + self.freed_twice + self.missing_at_end + self.revived_at_end
+        return (
+            self.allocated_twice
+            + self.freed_twice
+            + self.missing_at_end
+            + self.revived_at_end
+            + bool(self.never_reserved)
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ class Replay:
 
     @property
     def peak_event(self) -> int:
-        """The event after which most was live, the first of equals; BEFORE_RING when that was before any."""
+        """The event after which most was live, the first of equals; BEFORE_RING when more was before any."""
         if not len(self.live_bytes) or int(self.live_bytes.max()) < self.before_bytes:
             return BEFORE_RING
         return int(self.live_bytes.argmax())
@@ -137,6 +145,13 @@ class Replay:
 
 def replay(snapshot: Snapshot, device: int) -> Replay:
     """The allocator of `device` over its recorded events. Works as well where no event was recorded."""
+    found: Replay | None = snapshot.derived.get(("replay", device))
+    if found is None:
+        found = snapshot.derived["replay", device] = _replay(snapshot, device)
+    return found
+
+
+def _replay(snapshot: Snapshot, device: int) -> Replay:
     events = next((events for events in snapshot.events if events.device == device), None) or _no_events(device)
     count = len(events)
     blocks = snapshot.blocks
@@ -165,7 +180,12 @@ def replay(snapshot: Snapshot, device: int) -> Replay:
         reserved_before_bytes=reserved_end - int(reserved_change.sum()),
         reserved_bytes=reserved,
         pending_at_end_bytes=int(blocks.size_bytes[active][blocks.state[active] == _PENDING].sum()),
-        disagreement=disagreement,
+        disagreement=(
+            replace(disagreement, never_reserved=int((reserved < live[1:]).sum()))
+            if len(snapshot.segments)
+            # There is no final state to be contradicted.
+            else replace(disagreement, missing_at_end=0)
+        ),
     )
 
 
@@ -230,6 +250,7 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
             freed_twice=int((unopened & same & ~is_final).sum()),
             missing_at_end=len(gone_rows),
             revived_at_end=int((unopened & same & is_final).sum()),
+            never_reserved=0,
         ),
     )
 

@@ -6,9 +6,10 @@ All but the frame itself is a guess from names, and is called so: torch records 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from ..model.snapshot import Frame
 
@@ -47,29 +48,43 @@ CATEGORY_WORDS: Mapping[Category, str] = {
 FORWARD = frozenset({Category.ACTIVATION, Category.ATTENTION_SCORES, Category.LOGITS})
 """Categories of results of a forward pass, which autograd may keep for backward."""
 
-_TORCH = re.compile(r"(?:^|/)torch/(?:_|nn/|optim/|utils/|autograd/|distributed/|cuda/|amp/|fx/|\w+\.py$)")
-_LIBRARY = re.compile(r"site-packages/|dist-packages/|lib/python\d|lib64/python\d|^<frozen|torchinductor_|/pytorch/")
+
+def _finder(pattern: str, flags: int = 0) -> Callable[[str], bool]:
+    """Whether the pattern is in a text. Thousands of stacks share few files and functions: each is searched once."""
+    search = re.compile(pattern, flags).search
+
+    @lru_cache(maxsize=1 << 14)
+    def finds(text: str) -> bool:
+        return search(text) is not None
+
+    return finds
+
+
+_in_torch = _finder(r"(?:^|/)torch/(?:_|nn/|optim/|utils/|autograd/|distributed/|cuda/|amp/|fx/|\w+\.py$)")
+_in_library = _finder(r"site-packages/|dist-packages/|lib/python\d|lib64/python\d|^<frozen|torchinductor_|/pytorch/")
 _MODULE_CALL = "_call_impl"
 _MODULE_WRAPPERS = frozenset({_MODULE_CALL, "_wrapped_call_impl"})
 
-_OPTIMIZER_FILE = re.compile(r"/optim/|optim\w*\.py$|/apex/optimizers/|bitsandbytes/optim|adam\w*\.py$")
-_OPTIMIZER_FUNCTION = re.compile(r"^(?:step|_init_group|init_state|_multi_tensor_\w+|_single_tensor_\w+|_foreach_\w+)$")
-_COMMUNICATION = re.compile(
+_is_optimizer_file = _finder(r"/optim/|optim\w*\.py$|/apex/optimizers/|bitsandbytes/optim|adam\w*\.py$")
+_is_optimizer_function = _finder(r"^(?:step|_init_group|init_state|_multi_tensor_\w+|_single_tensor_\w+|_foreach_\w+)$")
+_communicates = _finder(
     r"torch/distributed/|^c10d::|::ProcessGroup|all_?reduce|all_?gather|reduce_?scatter|all_to_all|broadcast_coalesced",
     re.IGNORECASE,
 )
-_WEIGHTS_FUNCTION = re.compile(
+_is_weights_function = _finder(
     r"^(?:_apply|_load_from_state_dict|load_state_dict|_load_state_dict_into_\w+|load_weights?|load_model|from_pretrained|"
     r"create_weights|reset_parameters|init_weights|_init_weights|materialize\w*|set_module_tensor_to_device|to_empty|"
     r"load_checkpoint\w*|convert_module_\w+)$"
 )
-_KEYS_VALUES = re.compile(
+_names_keys_values = _finder(
     r"(?:^|[_\W])(?:kv|kvs|past|cache|caches)(?:[_\W]|$)|kvcache|kv_?cache|cache_utils", re.IGNORECASE
 )
-_ATTENTION = re.compile(r"attention|attn|sdpa", re.IGNORECASE)
-_SCORES = re.compile(r"softmax|scaled_dot_product|scores|attention_probs|\battention$|eager_attention", re.IGNORECASE)
-_LOGITS = re.compile(r"cross_entropy|log_softmax|logits|logprob|lm_head|nll_loss", re.IGNORECASE)
-_COPY = re.compile(r"^(?:to|cuda|_to_copy|copy_|to_device|send_to_device|move_to_device|_prepare_inputs?|pin_memory)$")
+_names_attention = _finder(r"attention|attn|sdpa", re.IGNORECASE)
+_names_scores = _finder(
+    r"softmax|scaled_dot_product|scores|attention_probs|\battention$|eager_attention", re.IGNORECASE
+)
+_names_logits = _finder(r"cross_entropy|log_softmax|logits|logprob|lm_head|nll_loss", re.IGNORECASE)
+_is_copy = _finder(r"^(?:to|cuda|_to_copy|copy_|to_device|send_to_device|move_to_device|_prepare_inputs?|pin_memory)$")
 _NEAREST = 4
 """How many of the innermost frames outside torch decide what an operation in a forward pass is."""
 
@@ -104,7 +119,7 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
         owner=owner,
         category=_category(stack, python, calls > 0),
         in_module=calls > 0,
-        gradients_off=any(f.function == "decorate_context" and _TORCH.search(f.file) for f in python),
+        gradients_off=any(f.function == "decorate_context" and _in_torch(f.file) for f in python),
         position=_position(python),
     )
 
@@ -116,7 +131,7 @@ def is_python(frame: Frame) -> bool:
 
 def is_torch(frame: Frame) -> bool:
     """A frame of torch's own Python code."""
-    return _TORCH.search(frame.file) is not None
+    return _in_torch(frame.file)
 
 
 def python_frames(stack: tuple[Frame, ...]) -> list[Frame]:
@@ -131,7 +146,7 @@ def users_frame(stack: tuple[Frame, ...]) -> Frame | None:
     """
     python = python_frames(stack)
     outside_torch = [frame for frame in python if not is_torch(frame)]
-    own = [frame for frame in outside_torch if not _LIBRARY.search(frame.file)]
+    own = [frame for frame in outside_torch if not _in_library(frame.file)]
     return next(iter(own or outside_torch or python), None)
 
 
@@ -142,35 +157,35 @@ def describe(frame: Frame) -> str:
 
 def _category(stack: tuple[Frame, ...], python: list[Frame], in_module: bool) -> Category:
     """The first of these that any frame names; inside a module, the nearest frames outside torch decide."""
-    if any(_COMMUNICATION.search(frame.file) or _COMMUNICATION.search(frame.function) for frame in stack):
+    if any(_communicates(frame.file) or _communicates(frame.function) for frame in stack):
         return Category.COMMUNICATION
-    if any(_OPTIMIZER_FILE.search(f.file) and _OPTIMIZER_FUNCTION.match(f.function) for f in python):
+    if any(_is_optimizer_file(f.file) and _is_optimizer_function(f.function) for f in python):
         return Category.OPTIMIZER_STATE
     if not python:
         autograd = any("torch::autograd::" in frame.function for frame in stack)
         return Category.GRADIENT if autograd else Category.OTHER
-    if any(frame.function == "backward" and _TORCH.search(frame.file) for frame in python):
+    if any(frame.function == "backward" and _in_torch(frame.file) for frame in python):
         return Category.GRADIENT
-    nearest = [frame for frame in python if not _TORCH.search(frame.file)][:_NEAREST]
-    if any(_KEYS_VALUES.search(f.function) or _KEYS_VALUES.search(_stem(f.file)) for f in nearest):
+    nearest = [frame for frame in python if not _in_torch(frame.file)][:_NEAREST]
+    if any(_names_keys_values(f.function) or _names_keys_values(_stem(f.file)) for f in nearest):
         return Category.KV_APPEND
     if not in_module and any(_makes_weights(frame) for frame in python):
         return Category.WEIGHTS
-    if any(_LOGITS.search(frame.function) for frame in python[:_NEAREST]):
+    if any(_names_logits(frame.function) for frame in python[:_NEAREST]):
         return Category.LOGITS
-    if any(_SCORES.search(frame.function) for frame in python[:2]) and any(
-        _ATTENTION.search(frame.function) or _ATTENTION.search(_stem(frame.file)) for frame in nearest
+    if any(_names_scores(frame.function) for frame in python[:2]) and any(
+        _names_attention(frame.function) or _names_attention(_stem(frame.file)) for frame in nearest
     ):
         return Category.ATTENTION_SCORES
     if in_module or any(frame.function == "forward" for frame in python):
         return Category.ACTIVATION
-    if any(_COPY.match(frame.function) for frame in python[:_NEAREST]):
+    if any(_is_copy(frame.function) for frame in python[:_NEAREST]):
         return Category.COPY
     return Category.OTHER
 
 
 def _makes_weights(frame: Frame) -> bool:
-    return frame.function == "__init__" or _WEIGHTS_FUNCTION.match(frame.function) is not None
+    return frame.function == "__init__" or _is_weights_function(frame.function)
 
 
 def _stem(file: str) -> str:
@@ -183,7 +198,7 @@ def _position(python: list[Frame]) -> tuple[Frame, ...]:
     A loop in there goes over steps or requests; one further in goes over the layers of a single forward pass. Nor does
     a thread that torch started (autograd's, which runs checkpointed layers again) stand in the program's loop.
     """
-    if python and _TORCH.search(python[-1].file):
+    if python and _in_torch(python[-1].file):
         return ()
     found, calls = [], 0
     for frame in reversed(python):

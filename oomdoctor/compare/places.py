@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..allocator.owners import Ownership
-from ..allocator.replay import replay
+from ..allocator.owners import ownership_of
 from ..allocator.stacks import CATEGORY_WORDS, python_frames
 from ..errors import InputRefused
 from ..facts import derive_facts
@@ -166,7 +165,7 @@ def _pid(snapshot: Snapshot) -> int | None:
 
 
 def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid: int | None, rank: int | None) -> Place:
-    ownership = Ownership(snapshot, replay(snapshot, device))
+    ownership = ownership_of(snapshot, device)
     allocator, oom = ownership.replay, latest_oom(snapshot, device)
     event = moment(ownership, oom)
     live, reserved = allocator.live_at(event), allocator.reserved_at(event)

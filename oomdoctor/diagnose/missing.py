@@ -21,6 +21,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     gaps += missing_course(evidence)
+    gaps += _contradicted_histories(facts)
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(
             Missing(
@@ -80,6 +81,19 @@ def _unheard(evidence: Evidence) -> Iterator[Missing]:
                     "after an error that ended a program or a thread, and at the end",
                     "run it once with torch 2.1 or newer",
                 )
+
+
+def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
+    for member in facts.members(Scope.DEVICE):
+        found = facts.find("allocator.contradictions", member)
+        if found is not None and isinstance(found.value, int) and found.value:
+            times = "once" if found.value == 1 else f"in {found.value:,} places"
+            yield Missing(
+                f"a history of {member} without gaps",
+                f"replayed, the recorded events contradict the final state {times}: what the report says of the final "
+                "state holds; peak, curve, growth and spikes may be off",
+                "start torch.cuda.memory._record_memory_history() once and do not stop it before the snapshot is taken",
+            )
 
 
 def _device_failed(evidence: Evidence, facts: FactSet) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,6 @@ from ..facts.series import all_series
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.window import Window
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import Progress, read_inputs
@@ -57,7 +56,6 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
     told = focus(evidence)
     incidents = find_incidents(evidence)
     device_budgets = budgets(evidence, facts)
-    windows = recorded_windows(evidence)
     verdict = decide(findings, find_incidents(told), facts, evidence.inputs)
     return Diagnosis(
         verdict=verdict,
@@ -76,23 +74,13 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         misuses=find_misuses(told, facts),
         comparisons=reconcile(told, facts),
         failed_requests=failed_requests(evidence),
-        windows=windows,
+        windows=recorded_windows(evidence),
         notes=(
             *notes_on_looks(told, facts),
-            *_contradictions(windows),
             *(f"A rule was left out: {each}" for each in playbook.problems),
         ),
         made_seconds=now_seconds,
     )
-
-
-def _contradictions(windows: Sequence[Window]) -> Iterator[str]:
-    for each in windows:
-        if each.disagreements:
-            yield (
-                f"{each.source}: the events and the final state of {each.where} contradict each other "
-                f"({each.disagreements:,} times); figures over time may be off"
-            )
 
 
 def _environment(evidence: Evidence, facts: FactSet) -> Environment:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.owners import Ownership, ownership_of
+from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import is_python
 from ..model.snapshot import Frame, Snapshot
 from .tables import stack_text
@@ -36,7 +36,7 @@ def write_perfetto(snapshot: Snapshot, path: Path, least_bytes: int) -> None:
 
 def _events(snapshot: Snapshot, least_bytes: int) -> Iterator[_Event]:
     for device in snapshot.devices:
-        yield from _device(Ownership(snapshot, replay(snapshot, device)), least_bytes)
+        yield from _device(ownership_of(snapshot, device), least_bytes)
 
 
 def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:

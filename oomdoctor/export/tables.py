@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.owners import ownership_of
+from ..allocator.replay import BEFORE_RING
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Frame, Snapshot
 
 Column = Sequence[Any]
@@ -120,7 +120,7 @@ def stack_text(stack: tuple[Frame, ...]) -> str:
 
 
 def _allocations_on(snapshot: Snapshot, device: int) -> dict[str, list[Any]]:
-    ownership = Ownership(snapshot, replay(snapshot, device))
+    ownership = ownership_of(snapshot, device)
     lifetimes, trace = ownership.replay.lifetimes, ownership.replay.events
     begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < len(trace)
     times = np.append(trace.time_us, -1)  # the last stands for "no such event"

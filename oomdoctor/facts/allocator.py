@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
 from ..allocator.growth import Growth
-from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, Replay, replay
+from ..allocator.owners import Ownership, ownership_of
+from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.stacks import FORWARD, Category
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -38,7 +38,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
         record = speaking_record(evidence, device)
         snapshot = speaking_snapshot(evidence.snapshots, device, record)
-        ownership = Ownership(snapshot, replay(snapshot, device))
+        ownership = ownership_of(snapshot, device)
         oom = latest_oom(snapshot, device)
         member = device_member(device, snapshot.backend)
         if oom is not None and record is not None and not shows_failure(snapshot, oom, record):
@@ -168,6 +168,8 @@ def _put_state(
     source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")
     facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
     facts.put("allocator.history_complete", allocator.starts_empty, source, member)
+    if mine.any():
+        facts.put("allocator.contradictions", allocator.disagreement.total, source, member)
     if oom is not None and allocator.starts_empty:
         facts.put("allocator.nothing_given_back", _nothing_given_back(allocator, oom.event_index), source, member)
     facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)

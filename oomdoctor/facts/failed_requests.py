@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..allocator.address_map import address_map, pool_name
 from ..allocator.fragmentation import SMALL_REQUEST_BYTES, fragmentation, request_size
-from ..allocator.owners import Ownership
-from ..allocator.replay import replay
+from ..allocator.owners import Ownership, ownership_of
 from ..allocator.room import LARGE_ENOUGH, clearing, unusable
 from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..model.evidence import Evidence
@@ -24,7 +23,7 @@ def failed_requests(evidence: Evidence) -> tuple[FailedRequest, ...]:
     told = focus(evidence)
     for snapshot in told.snapshots:
         for device in snapshot.devices:
-            ownership = Ownership(snapshot, replay(snapshot, device))
+            ownership = ownership_of(snapshot, device)
             oom = latest_oom(snapshot, device)
             request = failed_request(told, ownership, oom)
             if request is not None and (snapshot.segments.device == device).any():

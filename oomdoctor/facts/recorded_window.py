@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..allocator.course import extremes, last_rise, live_by_category, phases, turnover
-from ..allocator.owners import Ownership
-from ..allocator.replay import BEFORE_RING, replay
+from ..allocator.owners import Ownership, ownership_of
+from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
@@ -29,7 +29,7 @@ def recorded_windows(evidence: Evidence) -> tuple[Window, ...]:
     found = []
     for snapshot in focus(evidence).snapshots:
         for device in snapshot.devices:
-            ownership = Ownership(snapshot, replay(snapshot, device))
+            ownership = ownership_of(snapshot, device)
             if ownership.replay.has_history and len(ownership.replay.events) >= _FEWEST_EVENTS:
                 found.append(_window(snapshot, ownership))
     return tuple(found)

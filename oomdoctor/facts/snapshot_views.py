@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..allocator.course import extremes
-from ..allocator.owners import Ownership
+from ..allocator.owners import ownership_of
 from ..allocator.replay import replay
 from ..model.diagnosis import Holding, Series
 from ..model.snapshot import Snapshot
@@ -47,7 +47,7 @@ def snapshot_holdings(snapshot: Snapshot) -> tuple[Holding, ...]:
     """
     found = []
     for device in snapshot.devices:
-        ownership = Ownership(snapshot, replay(snapshot, device))
+        ownership = ownership_of(snapshot, device)
         owners = ownership.owners(moment(ownership, latest_oom(snapshot, device)))
         where = device_member(device, snapshot.backend)
         found += [Holding(where, o.name, o.bytes, o.count, o.how_known) for o in owners[:_MOST_OWNERS]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,8 @@ class Snapshot:
     """allocator_settings as found (plain values only)."""
     unknown_keys: tuple[str, ...] = ()
     annotations: tuple[Annotation, ...] = ()
+    derived: dict[tuple[str, int], Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """What was computed of it, by what and for which device: a million events are replayed once, whoever asks."""
 
     @property
     def devices(self) -> tuple[int, ...]:

@@ -35,10 +35,10 @@ def identify(head: bytes) -> InputKind:
     content = gunzip_head(head) if is_gzip(head) else head
     if not content:
         return InputKind.EMPTY
+    if looks_like_pickle(content):  # also in an xz archive
+        return InputKind.SNAPSHOT
     if archive_name(content):
         return InputKind.ARCHIVE
-    if looks_like_pickle(content):
-        return InputKind.SNAPSHOT
     return InputKind.LOG if looks_like_text(content) else InputKind.BINARY
 
 

@@ -189,7 +189,10 @@ class _Reading:
 
     def _read_snapshot(self, path: Path, shown: str) -> None:
         try:
-            snapshot = read_snapshot(path, shown)
+            progress = self.progress
+            snapshot = read_snapshot(
+                path, shown, None if progress is None else lambda done, size: progress(shown, done, size)
+            )
         except OomdoctorError as error:
             self.record(shown, InputKind.SNAPSHOT.value, "refused", str(error))
             return

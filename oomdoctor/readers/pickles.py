@@ -11,10 +11,10 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, NoReturn, Protocol, TypeVar
 
 from ..errors import InputRefused
 from ..model.units import GIB, MIB
@@ -25,6 +25,13 @@ except ImportError:  # not POSIX: loading goes on without the ceiling
     resource = None  # type: ignore[assignment]
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_XZ_MEMORY_BYTES = 256 * MIB
+"""The largest dictionary of the xz program needs 65 MiB to unpack."""
+_PIECE_BYTES = 16 * MIB
+_WATCH_SECONDS = 0.1
+SHARE_OF_READING = 0.3
+"""Of the time until a shortened stream is made."""
 _MOST_EXPANSION = 256
 """A gzipped snapshot shrinks about 20-fold; what unpacks to more than this times its size was built to."""
 _OBJECTS_PER_BYTE = 40
@@ -34,6 +41,22 @@ _STACK_BYTES_PER_LEVEL = 64
 _DEEPEST_STACK_BYTES = 256 * MIB
 
 Built = TypeVar("Built")
+
+
+Tell = Callable[[float], None]
+"""Is told the share of the work that is done, from 0 to 1."""
+
+
+class Shortened(Protocol):
+    """A stream of which a part was read in another way."""
+
+    @property
+    def rest(self) -> bytes:
+        """What is left to unpickle."""
+
+    def resolved(self, loaded: object) -> object:
+        """The content, from what the rest is unpickled to. Raises InputRefused where the two do not fit."""
+
 
 _BINARY_HEAD = re.compile(rb"\x80[\x00-\x05].", re.DOTALL)
 _TEXT_HEAD = re.compile(
@@ -45,11 +68,16 @@ _TEXT_HEAD = re.compile(
 
 
 def looks_like_pickle(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a pickle of protocol 0 to 5, plain or gzipped, by its content."""
+    """Whether a file that begins with `head` is a pickle of protocol 0 to 5, plain or packed, by its content."""
     if head.startswith(_GZIP_MAGIC):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, 4096)
         except zlib.error:
+            return False
+    elif head.startswith(_XZ_MAGIC):
+        try:
+            head = _unpacked_xz(io.BytesIO(head), 4096)
+        except InputRefused:
             return False
     return bool(_BINARY_HEAD.match(head) or _TEXT_HEAD.match(head))
 
@@ -66,8 +94,16 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def load_plain(path: Path, build: Callable[[object], Built]) -> Built:
-    """What `build` makes of the content of the pickle at `path` (gzipped or not).
+def load_plain(
+    path: Path,
+    build: Callable[[object], Built],
+    shorten: Callable[[bytes, Tell], Shortened | None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Built:
+    """What `build` makes of the content of the pickle at `path` (packed by gzip or xz, or not).
+
+    `shorten` may take a part of a stream out before it is unpickled; where its result cannot be built, the whole is.
+    `progress` is told, a few times a second, the bytes done and all bytes (of a compressed file, unpacked).
 
     The content is built without importing or calling anything. The collector is off until `build` has ended, and the
     stack is deep enough for what the content may nest: Python does not guard the hashing of a tuple in a tuple in a …
@@ -78,42 +114,90 @@ def load_plain(path: Path, build: Callable[[object], Built]) -> Built:
     try:
         with path.open("rb") as opened:
             size = path.stat().st_size
-            magic = opened.read(2)
+            magic = opened.read(len(_XZ_MAGIC))
             opened.seek(0)
             if not magic:
                 raise InputRefused("the file is empty")
             file: IO[bytes] = opened
-            if magic == _GZIP_MAGIC:
-                plain = _unpacked(opened, _MOST_EXPANSION * size + 64 * MIB)
+            if magic.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
+                plain = _unpacked(opened, magic, _MOST_EXPANSION * size + 64 * MIB)
                 file, size = io.BytesIO(plain), len(plain)
+            done = [0.0]
+
+            def tell(share: float) -> None:
+                done[0] = share
+
+            def watch() -> None:
+                if progress is not None:
+                    progress(round(done[0] * size) if done[0] < 1 else file.tell(), size)
 
             def work() -> Built:
                 with collector_paused():
+                    if shorten is not None:
+                        try:
+                            shortened = shorten(_read(file, size, tell), tell)
+                            if shortened is not None:
+                                return build(shortened.resolved(_load(io.BytesIO(shortened.rest), size)))
+                        except (InputRefused, MemoryError):
+                            pass  # the whole stream has the last word
+                        file.seek(0)
+                    tell(1)
                     return build(_load(file, size))
 
-            return _on_deep_stack(size, work)
+            return _on_deep_stack(size, work, watch)
     except OSError as error:
         raise InputRefused(f"it cannot be read: {error.strerror or error}") from error
 
 
-def _on_deep_stack(size: int, work: Callable[[], Built]) -> Built:
+def _read(file: IO[bytes], size: int, tell: Tell) -> bytes:
+    pieces, done = [], 0
+    while piece := file.read(_PIECE_BYTES):
+        pieces.append(piece)
+        done += len(piece)
+        tell(min(done / (size + 1), 1) * SHARE_OF_READING)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _on_deep_stack(size: int, work: Callable[[], Built], watch: Callable[[], None]) -> Built:
     """Do `work` on a thread whose stack holds what `size` bytes of pickle can nest (a level takes one byte of it)."""
     before = threading.stack_size(min(_DEEPEST_STACK_BYTES, _USUAL_STACK_BYTES + _STACK_BYTES_PER_LEVEL * size))
     try:
         with ThreadPoolExecutor(max_workers=1) as pool:
-            return pool.submit(work).result()
+            future = pool.submit(work)
+            while not wait([future], timeout=_WATCH_SECONDS).done:
+                watch()
+            return future.result()
     finally:
         threading.stack_size(before)
 
 
-def _unpacked(file: IO[bytes], limit: int) -> bytes:
+def _unpacked(file: IO[bytes], magic: bytes, limit: int) -> bytes:
     try:
-        plain = gzip.GzipFile(fileobj=file).read(limit + 1)
+        plain = _unpacked_xz(file, limit + 1) if magic == _XZ_MAGIC else gzip.GzipFile(fileobj=file).read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputRefused("it is a damaged or cut off gzip file") from error
     if len(plain) > limit:
         raise InputRefused(f"it unpacks to more than {_MOST_EXPANSION} times its size: no snapshot does that")
     return plain
+
+
+def _unpacked_xz(file: IO[bytes], limit: int) -> bytes:
+    """The first `limit` bytes of an xz file, or all of them."""
+    try:
+        import lzma  # not every Python has it
+    except ImportError as error:
+        raise InputRefused("it is an xz archive, which this Python cannot unpack") from error
+    decompressor, pieces, done = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES), [], 0
+    try:
+        while done < limit and not decompressor.eof:
+            piece = file.read(_PIECE_BYTES) if decompressor.needs_input else b""
+            if decompressor.needs_input and not piece:
+                raise InputRefused("it is a damaged or cut off xz file")
+            pieces.append(decompressor.decompress(piece, limit - done))
+            done += len(pieces[-1])
+    except lzma.LZMAError as error:
+        raise InputRefused("it is a damaged or cut off xz file") from error
+    return b"".join(pieces)
 
 
 def _load(stream: IO[bytes], size: int) -> object:

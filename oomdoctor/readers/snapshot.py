@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputRefused
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
 from ..model.units import MIB
+from .event_rows import CutContent, EventRows, cut_rows
 from .pickles import load_plain
 from .snapshot_annotations import read_annotations
 from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, is_size, sizes
@@ -49,8 +52,12 @@ _BACKEND_MARKS = (
 _Row = dict[str, Any]
 
 
-def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
-    """The snapshot in the pickle at `path` (gzipped or not), called `shown_path` in what the user sees.
+def read_snapshot(
+    path: Path, shown_path: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> Snapshot:
+    """The snapshot in the pickle at `path` (packed by gzip or xz, or not), called `shown_path` in what the user sees.
+
+    `progress` is told the bytes done and all bytes.
 
     Schemas: the dict of torch 2.1 and later; that of 2.0, whose blocks carry a `history` and no address; a bare list of
     segments (`memory_snapshot()`); any of them without events, times or stacks. Keys that this reader does not know are
@@ -62,27 +69,35 @@ def read_snapshot(path: Path, shown_path: str | None = None) -> Snapshot:
 
     def build(content: object) -> Snapshot:
         try:
-            return _snapshot(content, shown)
+            if isinstance(content, CutContent):
+                return _snapshot(content.content, shown, content.rows)
+            return _snapshot(content, shown, None)
         except InputRefused as error:
             raise InputRefused(f"it is a pickle, but no PyTorch memory snapshot: {error}") from error
         except (RecursionError, MemoryError) as error:
             raise InputRefused("it is nested too deeply, or too large, for a memory snapshot") from error
 
-    return load_plain(path, build)
+    return load_plain(path, build, cut_rows, progress)
 
 
-def _snapshot(content: object, shown: str) -> Snapshot:
+def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
     top = content if isinstance(content, dict) else {"segments": content}
     if not top.keys() & {"segments", "device_traces"}:
         raise InputRefused("it has neither segments nor device_traces")
     segment_rows = _rows(top.get("segments", []), "segments")
-    traces = [_rows(trace, "events") for trace in _list(top.get("device_traces", []), "device_traces")]
+    traces = [_list(trace, "device_traces") for trace in _list(top.get("device_traces", []), "device_traces")]
+    whole = [_rows([row for row in trace if type(row) is not int] if cut else trace, "events") for trace in traces]
+    if cut is not None and [row for trace in traces for row in trace if type(row) is int] != [*range(len(cut.run) - 1)]:
+        raise InputRefused("events that lie outside of device_traces")
 
     stacks = StackTable()
     segments, blocks, with_history = _memory(segment_rows, stacks)
     events, ooms, unknown_actions = [], [], set()
-    for device, trace in enumerate(traces):
-        columns, failures, unknown = _events(device, trace, stacks, with_pools=bool(segments.pool.any()))
+    for device, rows in enumerate(whole):
+        columns, failures, unknown = _events(device, rows, stacks, with_pools=bool(segments.pool.any()))
+        if cut is not None:
+            columns, failures, more = _with_cut_rows(traces[device], columns, failures, cut, stacks)
+            unknown |= more
         events.append(columns)
         ooms.extend(failures)
         unknown_actions |= unknown
@@ -98,7 +113,7 @@ def _snapshot(content: object, shown: str) -> Snapshot:
         stacks=stacks.stacks,
         ooms=tuple(ooms),
         settings=dict(settings) if isinstance(settings, dict) else {},
-        unknown_keys=_unknown_keys(top, segment_rows, traces, unknown_actions),
+        unknown_keys=_unknown_keys(top, segment_rows, whole, cut.keys if cut is not None else (), unknown_actions),
         annotations=read_annotations(top.get("external_annotations")),
     )
 
@@ -258,6 +273,46 @@ def _events(
     return columns, failures, unknown
 
 
+def _with_cut_rows(
+    trace: list[Any], columns: Events, failures: list[SnapshotOom], cut: EventRows, stacks: StackTable
+) -> tuple[Events, list[SnapshotOom], set[str]]:
+    """The whole of a trace: its rows (`columns`, `failures`), and those that were cut out of between them."""
+    runs = [row for row in trace if type(row) is int]
+    if not runs:
+        return columns, failures, set()
+    chosen = slice(int(cut.run[runs[0]]), int(cut.run[runs[-1] + 1]))
+    is_run = np.fromiter((type(row) is int for row in trace), dtype=np.bool_, count=len(trace))
+    length = np.ones(len(trace), dtype=np.int64)
+    length[is_run] = np.diff(cut.run)[runs[0] : runs[-1] + 1]
+    is_cut = np.repeat(is_run, length)
+    at = np.flatnonzero(~is_cut)
+
+    def whole(rows: NDArray[Any], other: NDArray[Any]) -> Any:
+        column = np.empty(len(is_cut), dtype=rows.dtype)
+        column[at], column[is_cut] = rows, other
+        return column
+
+    def number(key: str, default: int) -> IntColumn:
+        found = cut.numbers.get(key)
+        return np.full(chosen.stop - chosen.start, default, dtype=np.int64) if found is None else found[chosen]
+
+    codes = coded(cut.actions, _ACTION_CODES, _UNKNOWN_ACTION, "actions of events")
+    action = codes[cut.action[chosen]]
+    unknown = {f"action:{cut.actions[one]}"[:100] for one in np.unique(cut.action[chosen][action == _UNKNOWN_ACTION])}
+    # One more, for rows without frames, whose stack is -1.
+    stack_rows = np.append(stacks.rows(cut.stacks), -1)
+    found = Events(
+        device=columns.device,
+        action=whole(columns.action, action),
+        address=whole(columns.address, number("addr", 0).view(np.uint64)),
+        size_bytes=whole(columns.size_bytes, sizes(number("size", 0), "sizes of events")),
+        stream=whole(columns.stream, number("stream", 0).view(np.uint64)),
+        time_us=whole(columns.time_us, number("time_us", -1)),
+        stack=whole(columns.stack, stack_rows[cut.stack[chosen]]),
+    )
+    return found, [replace(one, event_index=int(at[one.event_index])) for one in failures], unknown
+
+
 # --- what kind of snapshot ---------------------------------------------------------------------------------------
 
 
@@ -282,14 +337,14 @@ def _backend(stacks: StackTable, settings: object) -> str:
 
 
 def _unknown_keys(
-    top: _Row, segments: list[_Row], traces: list[list[_Row]], unknown_actions: set[str]
+    top: _Row, segments: list[_Row], traces: list[list[_Row]], keys_of_cut: Iterable[str], unknown_actions: set[str]
 ) -> tuple[str, ...]:
     blocks = chain.from_iterable(row.get("blocks", []) for row in segments)
     groups: tuple[tuple[str, Any, set[str]], ...] = (
         ("", [top], _TOP_KEYS),
         ("segments.", segments, _SEGMENT_KEYS),
         ("blocks.", blocks, _BLOCK_KEYS),
-        ("events.", chain.from_iterable(traces), _EVENT_KEYS),
+        ("events.", chain([keys_of_cut], chain.from_iterable(traces)), _EVENT_KEYS),
     )
     unknown = set(unknown_actions)
     for prefix, rows, known in groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,28 @@ from ..model.units import TIB
 
 _LARGEST_SIZE = 1024 * TIB
 """No allocation is larger; the bound also keeps sums of a million sizes within 64 bits."""
+_FEW = 64
+_MOST_ALIKE = 8
+"""Stacks of one outline that are compared in turn before a stack is looked up by all its frames."""
 
 
 def field(rows: Sequence[dict[str, Any]], key: str, default: Any = None) -> list[Any]:
     """The values under `key`, `default` where a row lacks it."""
-    try:
-        return [row[key] for row in rows]
-    except KeyError:
-        return [row.get(key, default) for row in rows]
+    values: list[Any] = []
+    rest, get = iter(rows), itemgetter(key)
+    # A few events lack a key that all others have; what all lack is looked up the slower way.
+    for _ in range(_FEW):
+        try:
+            values.extend(map(get, rest))
+        except KeyError:
+            values.append(default)
+        else:
+            return values
+    values.extend(row.get(key, default) for row in rest)
+    return values
 
 
-def integers(values: Sequence[Any], what: str) -> IntColumn:
+def integers(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     """Signed 64-bit integers. Raises InputRefused, naming `what`, for anything else."""
     try:
         column = np.asarray(values, dtype=np.int64)
@@ -34,7 +46,7 @@ def integers(values: Sequence[Any], what: str) -> IntColumn:
     return column
 
 
-def sizes(values: Sequence[Any], what: str) -> IntColumn:
+def sizes(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     """Bytes: integers from 0 to 1 PiB. Raises InputRefused, naming `what`, for anything else."""
     column = integers(values, what)
     if len(column) and (int(column.min()) < 0 or int(column.max()) > _LARGEST_SIZE):
@@ -42,7 +54,7 @@ def sizes(values: Sequence[Any], what: str) -> IntColumn:
     return column
 
 
-def _culprit(values: Sequence[Any]) -> str:
+def _culprit(values: Iterable[Any]) -> str:
     """Which of the values is none, in the words of who made the file."""
     for place, value in enumerate(values):
         if value is None:
@@ -104,7 +116,8 @@ class StackTable:
     """
 
     def __init__(self) -> None:
-        self._by_outline: dict[tuple[int, ...], tuple[list[Any], int]] = {}
+        self._latest: dict[tuple[int, int], tuple[list[Any], int]] = {}
+        self._alike: dict[tuple[int, int], list[tuple[list[Any], int]]] = {}
         self._by_frames: dict[tuple[int, ...], int] = {}
         self._by_content: dict[tuple[Frame, ...], int] = {}
         self._frames: dict[int, Frame] = {}
@@ -126,30 +139,42 @@ class StackTable:
         """
         if not set(map(type, lists)) <= {list, tuple, type(None)}:
             raise InputRefused("a stack must be a list of frames")
-        rows, find = [], self._by_outline.get
+        rows: list[int] = []
+        find, add = self._latest.get, rows.append
         latest, row = None, -1
         for frames in lists:
-            if frames is not latest:
-                latest = frames
-                if frames:
-                    # Comparing two lists whose members are identical costs far less than hashing all their identities.
-                    length = len(frames)
-                    half, quarter = length >> 1, length >> 2
-                    outline = (length, id(frames[quarter]), id(frames[half]), id(frames[half + quarter - length]))
-                    seen = find(outline)
-                    row = seen[1] if seen is not None and seen[0] == frames else self._row(frames, outline)
-                else:
-                    row = -1
-            rows.append(row)
+            if frames is latest:
+                add(row)
+                continue
+            latest = frames
+            if frames:
+                # Comparing two lists whose members are identical costs far less than hashing all their identities.
+                half = len(frames) >> 1
+                outline = (id(frames[half]), id(frames[half >> 1]))
+                seen = find(outline)
+                row = seen[1] if seen is not None and seen[0] == frames else self._row(frames, outline)
+            else:
+                row = -1
+            add(row)
         return np.asarray(rows, dtype=np.int64)
 
-    def _row(self, frames: list[Any], outline: tuple[int, ...]) -> int:
+    def _row(self, frames: list[Any], outline: tuple[int, int]) -> int:
+        """The row of a list that is not the latest of its outline."""
+        alike = self._alike.setdefault(outline, [])
+        for seen in alike:
+            if seen[0] == frames:
+                self._latest[outline] = seen
+                return seen[1]
         key = tuple(map(id, frames))
         row = self._by_frames.get(key)
         if row is None:
             stack = tuple(map(self._frame, frames))
             row = self._by_frames[key] = self._by_content.setdefault(stack, len(self._by_content))
-        self._by_outline[outline] = (frames, row)
+        seen = self._latest[outline] = (frames, row)
+        if len(alike) < _MOST_ALIKE:
+            alike.append(seen)
+        else:
+            alike[row % _MOST_ALIKE] = seen
         return row
 
     def _frame(self, frame: Any) -> Frame:

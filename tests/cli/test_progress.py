@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import pty
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 ANALYZE = [sys.executable, "-m", "oomdoctor", "analyze", "-", "--format", "json"]
 
@@ -20,14 +24,15 @@ def feed_slowly(process: subprocess.Popen[bytes], seconds: float) -> None:
     process.stdin.close()
 
 
-def on_terminal(seconds: float) -> str:
+def on_terminal(seconds: float, command: list[str] = ANALYZE) -> str:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(
-        ANALYZE, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=theirs, env=environment
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=theirs, env=environment
     )
     os.close(theirs)
-    feed_slowly(process, seconds)
+    if command is ANALYZE:
+        feed_slowly(process, seconds)
     shown = b""
     try:
         while piece := os.read(ours, 1 << 16):
@@ -53,3 +58,15 @@ def test_not_in_a_pipe() -> None:
     assert process.stderr is not None
     assert process.stderr.read() == b""
     assert process.wait(60) == 0
+
+
+@pytest.mark.slow
+def test_a_large_snapshot_shows_the_bar_too(tmp_path: Path) -> None:
+    path = tmp_path / "large.pickle"
+    events = [{"action": "alloc", "addr": n * 512, "size": 512, "stream": 0, "frames": []} for n in range(1_500_000)]
+    with path.open("wb") as file:
+        pickle.dump({"segments": [], "device_traces": [events]}, file)
+    shown = on_terminal(0, [*ANALYZE[:-3], str(path), "--format", "json"])
+    bar, _, after = shown.rpartition("\x1b[2K")
+    assert "large.pickle" in bar
+    assert "reading" not in after

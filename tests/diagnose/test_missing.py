@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from snapshots.make import MIB, Device, frame, snapshot, write
 
+from oomdoctor.allocator.replay import replay
+from oomdoctor.diagnose import diagnose
 from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import OomCounters, ProcessRecord, RunRecord, VisibleDevice
+from oomdoctor.readers.snapshot import read_snapshot
+from oomdoctor.report import FORMATS, render
 
 STILL = OomCounters(
     cgroup_oom_kill_before=3, cgroup_oom_kill_after=3, system_oom_kill_before=9, system_oom_kill_after=9
@@ -53,3 +60,42 @@ def test_what_is_not_heard_of_an_old_torch_is_said(version: str, said: bool) -> 
         gaps = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "caught" in gap.what]
         assert bool(gaps) == expected
         assert all(version in gap.why and "2.1" in gap.how_to_get_it for gap in gaps)
+
+
+def _device() -> Device:
+    device = Device()
+    for _ in range(3):
+        device.malloc(3 * MIB, [frame("step", "train.py", 3)])
+    device.fail(1 << 30, 0, [])
+    return device
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_report_says_that_the_events_contradict_the_final_state(tmp_path: Path, format: str) -> None:
+    device = _device()
+    gone = device.events[1]["addr"]
+    device.events.insert(3, {**device.events[1], "action": "free_completed"})
+    path = write(tmp_path / "s.pickle", snapshot(device))
+    assert replay(read_snapshot(path), 0).disagreement.revived_at_end == 1, gone
+    text = " ".join(render(diagnose([path]), format).split()).replace("│ ", "")
+    assert "a history of cuda:0 without gaps" in text
+    assert "contradict the final state once" in text
+
+
+def test_no_report_says_so_of_a_history_that_is_whole_or_has_no_final_state(tmp_path: Path) -> None:
+    whole = snapshot(_device())
+    for content, told in ((whole, 0), ({"device_traces": whole["device_traces"]}, None)):
+        report = json.loads(render(diagnose([write(tmp_path / "s.pickle", content)]), "json"))
+        assert not [gap for gap in report["missing"] if "without gaps" in gap["what"]]
+        values = [fact for name, fact in report["facts"].items() if name.startswith("allocator.contradictions")]
+        assert [fact["value"] for fact in values] == ([] if told is None else [told])
+
+
+def test_more_live_than_reserved_is_a_contradiction(tmp_path: Path) -> None:
+    device = _device()
+    device.events[0]["size"] = 2 * MIB
+    content = snapshot(device)
+    content["device_traces"][0].append({**device.events[0], "action": "segment_alloc", "size": 40 * MIB})
+    found = replay(read_snapshot(write(tmp_path / "s.pickle", content)), 0).disagreement
+    assert found.never_reserved > 0
+    assert found.total == 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copyreg
 import gc
 import gzip
+import lzma
 import os
 import pickle
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomdoctor.errors import InputRefused
+from oomdoctor.readers import pickles
 from oomdoctor.readers.pickles import collector_paused, load_plain, looks_like_pickle
 
 PLAIN = {"segments": [{"address": 1 << 63, "name": "ü", "pool": (0, 0)}], "f": 1.5, "n": None, "b": b"x", "t": True}
@@ -56,6 +59,8 @@ def test_plain_data_comes_back_equal(tmp_path: Path, protocol: int) -> None:
     assert _load(tmp_path, gzip.compress(data)) == content
     assert looks_like_pickle(data[:64])
     assert looks_like_pickle(gzip.compress(data)[:64])
+    assert _load(tmp_path, lzma.compress(data)) == content
+    assert looks_like_pickle(lzma.compress(data))
 
 
 @pytest.mark.parametrize("protocol", range(6))
@@ -120,6 +125,8 @@ def test_empty_missing_and_damaged_files_are_refused_with_a_reason(tmp_path: Pat
         load_plain(tmp_path / "none", _same)
     with pytest.raises(InputRefused, match="damaged or cut off gzip"):
         _load(tmp_path, gzip.compress(pickle.dumps(PLAIN))[:-9])
+    with pytest.raises(InputRefused, match="damaged or cut off xz"):
+        _load(tmp_path, lzma.compress(pickle.dumps(PLAIN))[:-9])
     with pytest.raises(InputRefused, match="cut off"):
         _load(tmp_path, b"\x80\x04\x95\xff\xff\x00\x00\x00\x00\x00\x00]")
 
@@ -163,9 +170,10 @@ def test_deep_nesting_ends_in_a_refusal_and_not_in_a_crash(tmp_path: Path) -> No
     assert "nested too deeply" in done.stdout
 
 
-def test_a_gzip_bomb_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_what_unpacks_without_end_is_refused(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     with pytest.raises(InputRefused, match="times its size"):
-        _load(tmp_path, gzip.compress(b"\x80\x04" + b"N0" * (64 << 20)))
+        _load(tmp_path, compress(b"\x80\x04" + b"N0" * (64 << 20)))
 
 
 def test_the_collector_is_off_inside_and_as_before_outside() -> None:
@@ -202,3 +210,14 @@ def test_text_is_not_taken_for_a_pickle(text: bytes) -> None:
 def test_hostile_heads_are_recognised() -> None:
     assert looks_like_pickle(b"cposix\nsystem\n(S'x'\ntR.")
     assert looks_like_pickle(b"(iposix\nsystem\n.")
+
+
+def test_who_waits_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pickles, "_WATCH_SECONDS", 0.001)
+    data = pickle.dumps([{"number": n} for n in range(200_000)])
+    (tmp_path / "file.pickle").write_bytes(data)
+    told: list[tuple[int, int]] = []
+    load_plain(tmp_path / "file.pickle", len, progress=lambda done, size: told.append((done, size)))
+    assert told == sorted(told)
+    assert {size for _, size in told} == {len(data)}
+    assert sum(0 < done < len(data) for done, _ in told) > 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
+import lzma
+import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,8 @@ from snapshots.make import LINEAR, MIB, MODULE_CALL, Device, frame, snapshot, wi
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.model.snapshot import ACTIONS, Snapshot
+from oomdoctor.readers.identify import HEAD_BYTES, InputKind, identify
+from oomdoctor.readers.inputs import read_inputs
 from oomdoctor.readers.snapshot import read_snapshot
 
 GENUINE = Path(__file__).parents[3] / "shared" / "snapshots"
@@ -164,6 +169,28 @@ def test_state_only_and_history_only(tmp_path: Path) -> None:
     assert _read(tmp_path, {"segments": content["segments"], "device_traces": [[], []]}).schema == "state-only"
     found = _read(tmp_path, {"device_traces": content["device_traces"]})
     assert (len(found.segments), len(found.blocks), found.devices) == (0, 0, (0, 1))
+
+
+def test_a_history_without_times_is_one(tmp_path: Path) -> None:
+    content = snapshot(*_two_devices())
+    for trace in content["device_traces"]:
+        for event in trace:
+            del event["time_us"]
+    found, timed = _read(tmp_path, content), _read(tmp_path, snapshot(*_two_devices()))
+    assert (found.schema, found.unknown_keys) == ("native-without-times", ())
+    assert [set(trace.time_us.tolist()) for trace in found.events] == [{-1}, {-1}]
+    assert [oom.time_us for oom in found.ooms] == [None]
+    for without, with_times in zip(found.events, timed.events, strict=True):
+        assert without.size_bytes.tolist() == with_times.size_bytes.tolist()
+        assert without.address.tolist() == with_times.address.tolist()
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress, lzma.compress], ids=["plain", "gzip", "xz"])
+def test_a_snapshot_is_told_by_content_however_it_is_packed(tmp_path: Path, pack: Any) -> None:
+    path = tmp_path / "no_name_that_helps.log"
+    path.write_bytes(pack(pickle.dumps(snapshot(*_two_devices()))))
+    assert identify(path.read_bytes()[:HEAD_BYTES]) is InputKind.SNAPSHOT
+    assert read_inputs([path]).snapshots[0].reserved_bytes == _read(tmp_path, snapshot(*_two_devices())).reserved_bytes
 
 
 def test_missing_keys_have_documented_stand_ins(tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ def test_a_contradiction_is_said_everywhere(tmp_path: Path) -> None:
     diagnosis = diagnose([write(tmp_path / "s.pickle", content)])
     (window,) = diagnosis.windows
     assert window.disagreements > 0
-    assert any("contradict each other" in note for note in diagnosis.notes)
     assert "contradict each other" in render(diagnosis, "html")
     assert json.loads(render(diagnosis, "json"))["windows"][0]["disagreements"] == window.disagreements
 

@@ -162,9 +162,9 @@ class Device:
         self, action: str, address: int | None, size: int, stream: int, stack: Stack, device_free: int | None = None
     ) -> None:
         self.time_us += 10
-        event = {"action": action, "size": size, "stream": stream, "time_us": self.time_us, "frames": list(stack)}
-        event |= {"addr": address} if address is not None else {"device_free": device_free}
-        self.events.append(event)
+        about = {"addr": address} if address is not None else {"device_free": device_free}
+        rest = {"size": size, "stream": stream, "time_us": self.time_us, "frames": list(stack)}
+        self.events.append({"action": action, **about, **rest})
         blocks = [b for s in self.segments for b in s.blocks]
         self.live.append(sum(b.size for b in blocks if b.state != "inactive"))
         self.reserved.append(sum(s.size for s in self.segments))
