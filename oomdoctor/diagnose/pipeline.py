@@ -25,6 +25,7 @@ from ..model.window import Window
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import Progress, read_inputs
+from .figures import notes_on_figures
 from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
@@ -80,6 +81,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         notes=(
             *notes_on_looks(told, facts),
             *_contradictions(windows),
+            *notes_on_figures(told, facts),
             *(f"A rule was left out: {each}" for each in playbook.problems),
         ),
         made_seconds=now_seconds,

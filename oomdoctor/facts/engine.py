@@ -65,8 +65,19 @@ def _start(event: LogEvent, facts: FactSet) -> None:
     for option in options if isinstance(options, tuple) else ():
         if isinstance(option, tuple) and len(option) == 2:
             name, value = str(option[0]), option[1]
+            if name.replace("-", "_") == "gpu_memory_utilization":
+                facts.put("engine.utilization", share_of(str(value)), event.source)
             if "speculative" in name and value not in (None, "None", "", False):
                 facts.put("engine.speculative", True, event.source)
+
+
+def share_of(text: str) -> float | None:
+    """A share of the device as an option gives it; None where it is none."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
 
 
 def _weights(event: LogEvent, facts: FactSet) -> None:
@@ -88,6 +99,8 @@ def _profile(event: LogEvent, facts: FactSet) -> None:
         utilization="utilization",
         kv_available_bytes="kv_bytes",
     )
+    if event.size("graph_estimate_bytes") is not None or event.number("equivalent_utilization") is not None:
+        facts.put("engine.graphs_in_budget", True, event.source)
     total, share = event.size("total_bytes"), event.number("utilization")
     if total is not None and share is not None:
         facts.put("engine.budget_bytes", round(total * share), event.source)

@@ -234,6 +234,8 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         own = next((s for s in sizes if _is_self(s, reserved, used)), None)
         if own is not None:
             sizes.remove(own)
+            pid = next((entry[0] for entry in others if entry[1] == own), None)
+            facts.put("oom.listed_self", None if pid is None else f"process {pid}", source, member)
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)

@@ -28,6 +28,7 @@ _SPECS = (
     FactSpec("oom.sibling_bytes", B, DEVICE, "held on the device by other processes of the same command"),
     FactSpec("oom.equal_processes", C, DEVICE, "other processes that the message lists with the same size, where three or more have it"),
     FactSpec("oom.equal_processes_bytes", B, DEVICE, "held by them together"),
+    FactSpec("oom.listed_self", TEXT, DEVICE, "entry of the message's list of processes that is the failing process itself, as containers print it"),
     FactSpec("oom.foreign_measured", FLAG, DEVICE, "the processes on the device were listed; otherwise the foreign bytes are what subtraction leaves"),
     FactSpec("oom.foreign_process", TEXT, DEVICE, "the largest other process that the message lists"),
     FactSpec("oom.unexplained_bytes", B, DEVICE, "used on the device beyond the segments of the failing process: contexts, libraries, other processes"),
@@ -90,6 +91,7 @@ _SPECS = (
     FactSpec("activity.convolution", FLAG, INCIDENT, "the failing call is a convolution: it asked for the result, or for the workspace of its algorithm"),
     FactSpec("activity.restores_saved_device", FLAG, INCIDENT, "torch.load was putting tensors back on the device that the file names, and the call maps them nowhere else"),
     FactSpec("activity.adapter_weights", FLAG, INCIDENT, "a serving engine was making room for an adapter (LoRA), or loading one"),
+    FactSpec("activity.sequences_per_request", C, INCIDENT, "sequences that one request keeps at once (beams, n, best_of, num_return_sequences): each has keys and values of its own"),
     FactSpec("activity.frame", TEXT, INCIDENT, "the user's innermost frame: file:line in function"),
     FactSpec("activity.exception", TEXT, INCIDENT, "type of the exception that ended the program"),
     # the allocator by its snapshot or statistics
@@ -193,6 +195,7 @@ _SPECS = (
     FactSpec("devices.remains_bytes", B, INCIDENT, "held under entries whose process the driver can no longer name"),
     FactSpec("ranks.count", C, INCIDENT, "ranks or local processes of the job"),
     FactSpec("ranks.failed", C, INCIDENT, "ranks that report the failure"),
+    FactSpec("ranks.seen", C, INCIDENT, "ranks that print anything in the input"),
     FactSpec("ranks.first_failed", TEXT, INCIDENT, "the rank that failed first"),
     FactSpec("ranks.peers_lost_connection", FLAG, INCIDENT, "other ranks only report lost connections: one failed first"),
     # serving engines
@@ -205,6 +208,7 @@ _SPECS = (
     FactSpec("engine.non_torch_before_bytes", B, INCIDENT, "memory outside torch that was there before the engine loaded anything"),
     FactSpec("engine.budget_bytes", B, INCIDENT, "what the engine may use: capacity × utilization"),
     FactSpec("engine.utilization", R, INCIDENT, "the engine's share of the device"),
+    FactSpec("engine.graphs_in_budget", FLAG, INCIDENT, "the engine counts the memory of CUDA graphs within its share; otherwise they come on top of it"),
     FactSpec("engine.kv_available_bytes", B, INCIDENT, "left for the KV pool; negative: the rest is already over the budget"),
     FactSpec("engine.kv_pool_none", FLAG, INCIDENT, "the engine found no memory at all for the KV pool"),
     FactSpec("engine.kv_pool_tokens", T, INCIDENT, "tokens the KV pool holds"),

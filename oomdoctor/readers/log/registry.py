@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     accelerator_errors,
     host_memory,
+    kernel_counters,
     kernel_oom,
     kills,
     llamacpp,
@@ -35,6 +36,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     host_memory.FAMILY,
     runtimes.FAMILY,
     kernel_oom.FAMILY,
+    kernel_counters.FAMILY,
     kills.FAMILY,
     lookalikes.FAMILY,
     tracebacks.FAMILY,
