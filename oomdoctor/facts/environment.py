@@ -102,6 +102,8 @@ def _put_command(command: str, facts: FactSet) -> None:
             devices.add(int(named[1]))
         if name == "gpu-memory-utilization":
             facts.put("engine.utilization", share_of(given or ""), source)
+        if name == "ubatch-size" and (given or "").isdecimal():
+            facts.put("engine.ubatch_tokens", int(given or ""), source)
         if name in _PROCESS_OPTIONS and (given or "").isdecimal():
             facts.put("ranks.count", int(given or ""), source)
         if name in _CONTEXT_OPTIONS:

@@ -1,4 +1,4 @@
-"""activity.sequences_per_request: beams and parallel answers, each of which has keys and values of its own."""
+"""activity.*: what multiplies or lengthens keys and values - beams, parallel answers, a conversation that is kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
 from ..readers.log.launch import launch_options
-from .frames import frames_of
+from .frames import frames_of, holds_conversation, is_chat_program
 
 _NAMES = ("num_beams", "num_return_sequences", "best_of", "beam_width", "beam_size")
 _GIVEN = re.compile(rf"\b(?:{'|'.join(_NAMES)}) ?[=:] ?(\d{{1,4}})\b")
@@ -21,10 +21,24 @@ _MOST = 1024
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """The most that the code, the options of an engine or the launch line ask for, where it is more than one."""
+    _put_conversation(evidence, facts)
     found = [one for one in _told(evidence) if 2 <= one[0] <= _MOST]
     if found:
         most, source = max(found, key=lambda one: one[0])
         facts.put("activity.sequences_per_request", most, source)
+
+
+def _put_conversation(evidence: Evidence, facts: FactSet) -> None:
+    for event in evidence.of_kind(EventKind.EXCEPTION):
+        if holds_conversation(frames_of(event)):
+            facts.put("activity.conversation", True, event.source)
+    for event in evidence.of_kind(EventKind.DEVICE_OOM):
+        if is_chat_program(event.word("wrapped_by") or ""):
+            facts.put("activity.conversation", True, event.source)
+    for run in evidence.runs:
+        for record in run.device_ooms:
+            if holds_conversation(record.frames):
+                facts.put("activity.conversation", True, record.source)
 
 
 def _told(evidence: Evidence) -> Iterator[tuple[int, Source]]:
