@@ -126,9 +126,13 @@ def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _put_counters(evidence: Evidence, facts: FactSet) -> None:
-    """The kernel's own files as pasted: the last print of each counts."""
+    """The kernel's own files as pasted: the last print of each counts. That of the machine counts from its start."""
     for event in reversed(evidence.of_kind(EventKind.OOM_KILL_COUNT)):
-        facts.put(f"host.{event.word('scope')}_oom_kills", event.size("count"), event.source)
+        count = event.size("count")
+        if event.word("scope") == "cgroup":
+            facts.put("host.cgroup_oom_kills", count, event.source)
+        elif count == 0:
+            facts.put("host.system_oom_kills", count, event.source)
     for event in reversed(evidence.of_kind(EventKind.CGROUP_LIMIT)):
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
 

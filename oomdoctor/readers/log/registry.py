@@ -23,6 +23,7 @@ from . import (
     torch_statistics,
     tracebacks,
     usage,
+    versions,
     vllm,
 )
 from .family import Family
@@ -49,5 +50,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     metrics.FAMILY,
     *other_engines.FAMILIES,
     model_dimensions.FAMILY,
+    versions.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""
