@@ -42,7 +42,7 @@ def test_what_half_of_the_weights_gives_back():
 
 _CAPTURE = (
     "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 128.00 MiB. GPU 0 has a total "
-    "capacity of 23.65 GiB of which 60.00 MiB is free.\nPossible solutions:\n1. disable cuda graph by --disable-cuda-graph\n"
+    "capacity of 23.65 GiB of which 60.00 MiB is free.\nPossible solutions:\n1. disable cuda graph\n"
 )
 
 
