@@ -333,7 +333,8 @@ def _put_derived(member: str, facts: FactSet) -> None:
             room = min(free, max(0, allowed - reserved))
             source = computed("oom.requested_bytes", "oom.free_bytes", "oom.allowed_bytes")
         facts.put("oom.shortfall_bytes", max(0, requested - room), source, member)
-        facts.put("oom.free_suffices", allowed is None and free >= requested, source, member)
+        rounded = _ROUNDING_BYTES if requested >= GIB and not facts.value("oom.requested_exact", member) else 0
+        facts.put("oom.free_suffices", allowed is None and free >= requested + rounded, source, member)
     if requested >= _IMPOSSIBLE_DEVICE_BYTES:
         facts.put("oom.impossible_size", True, computed("oom.requested_bytes"))
 

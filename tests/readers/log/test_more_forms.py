@@ -142,6 +142,18 @@ def test_the_sentence_of_a_launcher_around_a_failed_warm_up():
     assert events('Error: Warmup(Generation("expected scalar type Half"))', EventKind.ENGINE_WARMUP_FAILED) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("ValueError: Loaded weights leave no GPU memory for the KV cache under --mem-fraction-static=0.88.", 0.88),
+        ("RuntimeError: Not enough memory to allocate KV cache.", None),
+    ],
+)
+def test_newer_words_of_sglang_for_a_pool_of_nothing(text, share):
+    (found,) = events(text, EventKind.ENGINE_KV_NONE)
+    assert found.fields.get("utilization") == share
+
+
 def test_old_names_of_llama_cpps_weights():
     (found,) = events("llm_load_tensors:      CUDA0 buffer size =  3946.35 MiB", EventKind.ENGINE_WEIGHTS)
     assert found.fields["weights_bytes"] == round(3946.35 * MIB)
