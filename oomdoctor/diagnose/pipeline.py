@@ -24,6 +24,7 @@ from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..readers.inputs import Progress, read_inputs
+from .figures import notes_on_figures
 from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
@@ -77,6 +78,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         windows=recorded_windows(evidence),
         notes=(
             *notes_on_looks(told, facts),
+            *notes_on_figures(told, facts),
             *(f"A rule was left out: {each}" for each in playbook.problems),
         ),
         made_seconds=now_seconds,

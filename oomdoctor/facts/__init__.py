@@ -23,6 +23,7 @@ from . import (
     placement,
     ranks,
     request,
+    sequences,
     simulation,
     statistics,
 )
@@ -39,6 +40,7 @@ DERIVERS: tuple[Deriver, ...] = (
     request.derive,
     statistics.derive,
     activity.derive,
+    sequences.derive,
     request.derive_wanted,
     engine.derive,
     model_dimensions.derive,

@@ -65,8 +65,21 @@ def _start(event: LogEvent, facts: FactSet) -> None:
     for option in options if isinstance(options, tuple) else ():
         if isinstance(option, tuple) and len(option) == 2:
             name, value = str(option[0]), option[1]
+            if name == "n_ubatch" and str(value).isdecimal():
+                facts.put("engine.ubatch_tokens", int(str(value)), event.source)
+            if name.replace("-", "_") == "gpu_memory_utilization":
+                facts.put("engine.utilization", share_of(str(value)), event.source)
             if "speculative" in name and value not in (None, "None", "", False):
                 facts.put("engine.speculative", True, event.source)
+
+
+def share_of(text: str) -> float | None:
+    """A share of the device as an option gives it; None where it is none."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
 
 
 def _weights(event: LogEvent, facts: FactSet) -> None:
@@ -88,6 +101,8 @@ def _profile(event: LogEvent, facts: FactSet) -> None:
         utilization="utilization",
         kv_available_bytes="kv_bytes",
     )
+    if event.size("graph_estimate_bytes") is not None or event.number("equivalent_utilization") is not None:
+        facts.put("engine.graphs_in_budget", True, event.source)
     total, share = event.size("total_bytes"), event.number("utilization")
     if total is not None and share is not None:
         facts.put("engine.budget_bytes", round(total * share), event.source)
@@ -199,7 +214,8 @@ def _encoder(event: LogEvent, facts: FactSet) -> None:
 
 def _fit(event: LogEvent, facts: FactSet) -> None:
     facts.put("engine.fit_blocked_by", event.word("blocked_by"), event.source)
-    _copy(event, facts, fit_deficit_bytes="deficit_bytes")
+    _copy(event, facts, fit_deficit_bytes="deficit_bytes", kv_planned_bytes="kv_bytes")
+    _copy(event, facts, all_planned_bytes="projected_bytes")
     if event.word("outcome") in ("failed", "blocked"):
         facts.put("engine.fit_failed", True, event.source)
 
@@ -235,6 +251,18 @@ def _not_released(event: LogEvent, facts: FactSet) -> None:
     _copy(event, facts, not_released_bytes="runner_bytes")
 
 
+def _step_failed(event: LogEvent, facts: FactSet) -> None:
+    if event.word("step") == "context" or "failed to create context" in (event.word("inner") or ""):
+        facts.put("engine.context_refused", True, event.source)
+
+
+def _host_buffer(event: LogEvent, facts: FactSet) -> None:
+    """A cache in host memory is as long as one on the device."""
+    if event.word("purpose") == "kv":
+        facts.put("engine.buffer_purpose", "kv", event.source)
+        _copy(event, facts, kv_refused_bytes="requested_bytes")
+
+
 def _device_oom(event: LogEvent, facts: FactSet) -> None:
     if event.size("private_pool_bytes"):
         facts.put("engine.graphs_captured", True, event.source)
@@ -265,6 +293,8 @@ _HANDLERS: dict[EventKind, Callable[[LogEvent, FactSet], None]] = {
     EventKind.ENGINE_RANKS_UNEVEN: _uneven,
     EventKind.ENGINE_NOT_RELEASED: _not_released,
     EventKind.DEVICE_OOM: _device_oom,
+    EventKind.HOST_ALLOCATION_FAILED: _host_buffer,
+    EventKind.ENGINE_STEP_FAILED: _step_failed,
     EventKind.PARALLELISM: _parallel,
 }
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from ..knobs.versions import within
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.source import Source
 from ..readers.log.launch import launch_options, launch_program
 from .deriver import computed
+from .engine import share_of
 
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _CONTEXT_OPTIONS = {
@@ -22,9 +24,13 @@ _CONTEXT_OPTIONS = {
     "max-seq-len",
 }
 _OFFLOAD_OPTIONS = ("cpu-offload", "offload", "n-cpu-moe", "cpu-moe")
+_PROCESS_OPTIONS = {"nproc-per-node", "num-gpus", "num-processes"}
+"""How many processes a launcher starts on a machine."""
 _DEVICE_OPTIONS = {"device", "device-id", "gpu-id", "cuda-device", "main-gpu"}
 _DEVICE = re.compile(r"(?:cuda:)?([0-9]{1,2})")
 """`cuda:1` names a device in any option, a bare number only in one that is about a device."""
+_FIRST_WITH_LARGER_SHARE = "0.20.0"
+_LAST_WITH_GRAPHS_OUTSIDE, _FIRST_WITH_GRAPHS_INSIDE = "0.19.1", "0.20.2"
 _CHOOSES_CONTEXT = {"vllm", "sglang", "tgi", "llama.cpp"}
 """Programs whose launch line is where a context is chosen: one that does not show it leaves it to the default."""
 
@@ -46,6 +52,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_capacity(facts)
     if evidence.command:
         _put_command(evidence.command, facts)
+    _put_defaults(evidence, facts)
 
 
 def _put_capacity(facts: FactSet) -> None:
@@ -56,6 +63,26 @@ def _put_capacity(facts: FactSet) -> None:
     steady = [v for m in facts.members(Scope.DEVICE) if isinstance(v := facts.value("growth.steady", m), bool)]
     if steady:
         facts.put("growth.steady_on_any", any(steady), computed("growth.steady"))
+
+
+def _put_defaults(evidence: Evidence, facts: FactSet) -> None:
+    """What vLLM's version settles where the launch is to be seen and says nothing else."""
+    version = facts.value("engine.version")
+    if facts.value("engine.name") != "vllm" or version is None or "dev" in str(version):
+        return
+    number, source = str(version), computed("engine.version")
+    if within(number, None, _LAST_WITH_GRAPHS_OUTSIDE):
+        facts.put("engine.graphs_in_budget", False, source)
+    elif within(number, _FIRST_WITH_GRAPHS_INSIDE, None):
+        facts.put("engine.graphs_in_budget", True, source)
+    options = any(event.fields.get("options") for event in evidence.of_kind(EventKind.ENGINE_START))
+    if options or facts.value("command.program") == "vllm":
+        facts.put("engine.utilization", default_utilization(number), source)
+
+
+def default_utilization(version: str) -> float:
+    """The share of the device that this vLLM takes unless it is told otherwise."""
+    return 0.92 if within(version, _FIRST_WITH_LARGER_SHARE, None) else 0.9
 
 
 def _put_command(command: str, facts: FactSet) -> None:
@@ -73,6 +100,12 @@ def _put_command(command: str, facts: FactSet) -> None:
         named = _DEVICE.fullmatch(given or "")
         if named and ("cuda:" in named[0] or name in _DEVICE_OPTIONS):
             devices.add(int(named[1]))
+        if name == "gpu-memory-utilization":
+            facts.put("engine.utilization", share_of(given or ""), source)
+        if name == "ubatch-size" and (given or "").isdecimal():
+            facts.put("engine.ubatch_tokens", int(given or ""), source)
+        if name in _PROCESS_OPTIONS and (given or "").isdecimal():
+            facts.put("ranks.count", int(given or ""), source)
         if name in _CONTEXT_OPTIONS:
             facts.put("engine.context_set_by_user", True, source)
         if name.startswith("speculative"):

@@ -235,6 +235,8 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         own = next((s for s in sizes if _is_self(s, reserved, used)), None)
         if own is not None:
             sizes.remove(own)
+            pid = next((entry[0] for entry in others if entry[1] == own), None)
+            facts.put("oom.listed_self", None if pid is None else f"process {pid}", source, member)
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)
@@ -332,7 +334,8 @@ def _put_derived(member: str, facts: FactSet) -> None:
             room = min(free, max(0, allowed - reserved))
             source = computed("oom.requested_bytes", "oom.free_bytes", "oom.allowed_bytes")
         facts.put("oom.shortfall_bytes", max(0, requested - room), source, member)
-        facts.put("oom.free_suffices", allowed is None and free >= requested, source, member)
+        rounded = _ROUNDING_BYTES if requested >= GIB and not facts.value("oom.requested_exact", member) else 0
+        facts.put("oom.free_suffices", allowed is None and free >= requested + rounded, source, member)
     if requested >= _IMPOSSIBLE_DEVICE_BYTES:
         facts.put("oom.impossible_size", True, computed("oom.requested_bytes"))
 

@@ -81,6 +81,14 @@ _OPERATIONS = (
         r"\|_?(?:update|append)_(?:kv|cache)\|",
     ),
     _sign(
+        "sampler",
+        r"_dummy_sampler_run",
+        r"(?:layers|sample|v1|worker)/(?:\w+/)*\w*sampler\.py\|",
+        r"\|apply_top_k",
+        r"\|_?sample\|.*softmax",
+        r"logits_sort\w* = |\blogits\.sort\(",
+    ),
+    _sign(
         "logits",
         r"cross_entropy",
         r"log_softmax",
@@ -122,6 +130,7 @@ _OPERATIONS = (
         r"einsum\([^)]*\bq\w*\s*,\s*k",
         r"\|\w*att(?:n|end|ention)\w*\|.*(?:softmax\(|einsum\(|matmul\(|bmm\(|baddbmm\(|\w\s@\s\w)",
         r"attn_weights",
+        r"\b(?:matmul_result|attn_scores?|att_scores?|attention_weights)\w*\s*=",
         r"attention_scores",
         r"attention_probs",
         r"eager_attention_forward",
@@ -134,16 +143,10 @@ _OPERATIONS = (
         r"\|\w*att(?:ention|n)_(?:bias|mask)\w*(?:\|| = )",
     ),
     _sign(
-        "sampler",
-        r"_dummy_sampler_run",
-        r"(?:layers|sample|v1|worker)/(?:\w+/)*sampler\.py\|",
-        r"\|apply_top_k",
-        r"\|_?sample\|.*softmax",
-    ),
-    _sign(
         "collect",
         r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\(",
         r"torch\.cat\(\s*(?:\[)?(?:all_\w*|preds?|predictions|outputs)",
+        r"\(\s*(?:results?|preds?|predictions|outputs)\s*,.*\ball_(?!gather|reduce|to_all)\w+",
         r"nested_concat",
         r"pad_and_concatenate",
         r"pad_across_processes",
@@ -168,7 +171,7 @@ _OPERATIONS = (
         r"\b(?:weights?|params?|parameters|state_dict)\b[^=]{0,80}\.(?:cuda|to)\(",
         r"\|(?:\w+ = )?(?:self\.)?(?:model|net|network|unet|transformer|pipe|pipeline)\.(?:cuda|to)\(",
     ),
-    _sign("activation", r"^\|\w*Sampler\w*\|$"),
+    _sign("activation", r"^\|\w*Sampler\w*\|$", r"/(?:ldm|diffusers/models)/\S{1,200}\.py\|\w+\|.*\w\]? [*+@] \w"),
     _sign(
         "copy-to-device",
         r"\.to\(\s*(?:device|[\"']?cuda|self\.device|torch\.device)",
@@ -193,6 +196,7 @@ _OPERATIONS = (
         r"Parameter\(\s*torch\.(?:empty|zeros|randn)",
         r"init_empty",
         r"load_checkpoint",
+        r"variables_initializer\(",
     ),
 )
 """First match from the innermost frame outwards names the operation; within a frame the order of this table decides."""
@@ -234,7 +238,8 @@ _PHASES = (
         r"profile_num_available",
         r"_dummy_run",
     ),
-    _sign("warm-up", r"compile_or_warm_up", r"warm_?up"),
+    _sign("warm-up", r"compile_or_warm_up", r"warm_?up", r"_dummy_sampler_run"),
+    _sign("kv-allocation", r"cache_engine\.py\|", r"allocate_kv_cache", r"initialize_kv_cache"),
     _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
     _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
     _sign("evaluation", _EVALUATING, r"\bevaluate\(", r"trainer_pt_utils\.py\|"),
@@ -259,6 +264,7 @@ _PHASES = (
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"caching_allocator_warmup",
+        r"variables_initializer\(",
     ),
     _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
     _sign("decode", r"\|_?(?:sample|greedy_search|beam_search|_decode|decode_step|generate_token)\|", r"\|decode\|"),
@@ -290,6 +296,12 @@ _CONVOLVES = re.compile(
 )
 _RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
 _LOADS = re.compile(r"torch\.load\(")
+_CHAT_PROGRAMS = re.compile(r"\b(?:KoboldAI|TavernAI|SillyTavern|oobabooga|text-generation-webui)\b", re.IGNORECASE)
+_CONVERSES = re.compile(
+    r"\.(?:chat|stream_chat)\(.{0,200}\bhistory\b|\|(?:chat|stream_chat|chatbot)\|.{0,300}\bhistory\b"
+    r"|[/\\](?:KoboldAI|text-generation-webui|Langchain-Chatchat)[/\\-]",
+    re.IGNORECASE,
+)
 _ADAPTERS = re.compile(
     r"\|(?:create_lora_weights|_?load_adapter|add_(?:lora|adapter)(?:_adapter)?|activate_adapter|set_lora"
     r"|init_lora_manager|_?create_lora_manager|load_lora_(?:adapter|weights)|init_memory_pool|init_buffers"
@@ -383,6 +395,16 @@ def restores_saved_device(frames: Iterable[StackFrame]) -> bool | None:
         return None
     calls = [text for text in texts if _LOADS.search(text)]
     return not any("map_location" in text for text in calls) if calls else None
+
+
+def holds_conversation(frames: Iterable[StackFrame]) -> bool:
+    """Whether a call passes the history of a conversation, or a front end for chats runs."""
+    return any(_CONVERSES.search(_text(frame)) for frame in frames)
+
+
+def is_chat_program(text: str) -> bool:
+    """Whether a sentence or a launch line names a front end that keeps conversations."""
+    return _CHAT_PROGRAMS.search(text) is not None
 
 
 def places_adapters(frames: Iterable[StackFrame]) -> bool:

@@ -25,6 +25,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_jobs(evidence, facts)
     _put_stated_kills(evidence, facts)
     _put_kernel(evidence, facts)
+    _put_counters(evidence, facts)
     _put_failing_line(evidence, facts)
     put_process_limit_reached(evidence.runs, facts)
     _put_bound_hit(facts)
@@ -122,6 +123,18 @@ def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.kernel_victim_bytes", event.size("anon_rss_bytes"), event.source)
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
         facts.put("host.cgroup_used_bytes", event.size("usage_bytes"), event.source)
+
+
+def _put_counters(evidence: Evidence, facts: FactSet) -> None:
+    """The kernel's own files as pasted: the last print of each counts. That of the machine counts from its start."""
+    for event in reversed(evidence.of_kind(EventKind.OOM_KILL_COUNT)):
+        count = event.size("count")
+        if event.word("scope") == "cgroup":
+            facts.put("host.cgroup_oom_kills", count, event.source)
+        elif count == 0:
+            facts.put("host.system_oom_kills", count, event.source)
+    for event in reversed(evidence.of_kind(EventKind.CGROUP_LIMIT)):
+        facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
 
 
 def _victim(event: LogEvent) -> str | None:

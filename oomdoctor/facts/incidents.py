@@ -196,7 +196,10 @@ def _killed_for_memory(evidence: Evidence) -> bool:
     """Something beside a kill itself says that it was for want of memory."""
     stated = evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
     counted = any(run.counters.cgroup_kills or run.counters.system_kills for run in evidence.runs)
-    return bool(stated) or counted
+    printed = any(
+        event.size("count") and event.word("scope") == "cgroup" for event in evidence.of_kind(EventKind.OOM_KILL_COUNT)
+    )
+    return bool(stated) or counted or printed
 
 
 def is_vanished_worker(exception_type: str | None, message: str | None) -> bool:

@@ -22,6 +22,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     if named:
         facts.put("ranks.failed", len({event.rank for event in named}), named[0].source)
         facts.put("ranks.first_failed", f"rank {named[0].rank}", named[0].source)
+    seen = {event.rank for event in evidence.events if event.rank is not None}
+    if seen:
+        facts.put("ranks.seen", len(seen), next(e for e in evidence.events if e.rank is not None).source)
     for run in evidence.runs:
         known = {p.rank for p in run.processes if p.rank is not None}
         if known:
@@ -32,6 +35,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if failed:
             facts.put("ranks.failed", len({r.rank for r in failed}), failed[0].source)
             facts.put("ranks.first_failed", f"rank {failed[0].rank}", failed[0].source)
+    for event in evidence.of_kind(EventKind.PEER_LOST):
+        facts.put("ranks.peers_lost_connection", True, event.source)
     for event in evidence.of_kind(EventKind.EXCEPTION, EventKind.ACCELERATOR_ERROR):
         if any(word in f"{event.text} {event.word('message') or ''}".lower() for word in _LOST):
             facts.put("ranks.peers_lost_connection", True, event.source)

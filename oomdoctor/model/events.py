@@ -28,7 +28,7 @@ class EventKind(str, Enum):
     # --- the device allocator -------------------------------------------------------------------------------
     DEVICE_OOM = "device-oom"
     """An allocator gave up. backend (cuda|hip|xpu|mps|npu|mlu|neuron|metal|tensorflow|jax|cudaMallocAsync|…),
-    requested_bytes, total_bytes, free_bytes, allocated_bytes, active_bytes, reserved_bytes (includes allocated),
+    requested_bytes, total_bytes, free_bytes, allocated_bytes (as printed: with private_pool_bytes), active_bytes, reserved_bytes (includes allocated),
     reserved_unallocated_bytes, private_pool_bytes (free blocks of graph pools), allowed_bytes (a fraction was set),
     process_used_bytes (this process by NVML), other_processes (tuple of (pid or None, bytes)), other_bytes (mps: this process's memory
     outside the allocator), shape (tuple), dtype, node (the operation of a graph, by its name), buffer_limit_bytes (of a single block),
@@ -43,6 +43,8 @@ class EventKind(str, Enum):
     ACCELERATOR_ERROR = "accelerator-error"
     """A driver or library error that may mask an OOM. library (cuda|cublas|cudnn|nccl|cusolver|cufft|nvml|tensorrt|hip|xpu|…),
     code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
+    PEER_LOST = "peer-lost"
+    """A rank says that another one is gone: library (nccl|gloo|…). What follows from a failure elsewhere"""
     # --- Python ---------------------------------------------------------------------------------------------
     EXCEPTION = "exception"
     """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first; a
@@ -51,7 +53,8 @@ class EventKind(str, Enum):
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
     """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|java|v8|go|rust|…), requested_bytes, shape, dtype,
-    pool (java: heap|metaspace|direct|thread|native), limit_bytes and used_bytes of that allocator"""
+    pool (java: heap|metaspace|direct|thread|native), limit_bytes and used_bytes of that allocator,
+    purpose (kv: what an engine's buffer was for)"""
     HOST_LARGE_ALLOCATION = "host-large-allocation"
     """tcmalloc's warning: requested_bytes"""
     PINNED_ALLOCATION_FAILED = "pinned-allocation-failed"
@@ -67,6 +70,10 @@ class EventKind(str, Enum):
     limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""
     SHM_EXHAUSTED = "shm-exhausted"
     """requested_bytes, path, signal, reason_unstated (bool: it could not be opened; the limit on open files does that too)"""
+    OOM_KILL_COUNT = "oom-kill-count"
+    """A counter of the kernel's kills, as its files print it: count, scope (cgroup|system)"""
+    CGROUP_LIMIT = "cgroup-limit"
+    """What a control group may use, as its file prints it: limit_bytes"""
     HOST_STATE = "host-state"
     """total_bytes, used_bytes, available_bytes, percent, swap_total_bytes, swap_free_bytes, top_processes (as in memory-limit-hit),
     platform (wsl), device_total_bytes (own memory, or the firmware's carve-out of the host's, as a driver or another program than

@@ -130,6 +130,12 @@ def test_a_cap_bounds_the_room_instead_of_the_driver():
     assert facts.value("oom.allowed_is_round", "cuda:0") is True
 
 
+@pytest.mark.parametrize(("free", "suffices"), [(8.26, False), (8.27, False), (8.40, True)])
+def test_free_memory_that_is_the_request_by_its_two_decimals(free: float, suffices: bool):
+    facts = facts_of(oom(requested_bytes=gib(8.26), total_bytes=gib(10.92), free_bytes=gib(free)))
+    assert facts.value("oom.free_suffices", "cuda:0") is suffices
+
+
 def test_free_memory_that_would_have_sufficed():
     facts = facts_of(
         oom(

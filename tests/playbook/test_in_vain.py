@@ -55,6 +55,8 @@ def test_settings_against_fragmentation_only_where_little_is_idle(rule, given):
     assert what in in_vain(rule, **given, **{"oom.reserved_unallocated_bytes": 200 * MIB})
     assert what not in in_vain(rule, **given, **{"oom.reserved_unallocated_bytes": 6 * GIB})
     assert what not in in_vain(rule, **given)  # how much is idle is not known
+    little = {**given, "oom.reserved_unallocated_bytes": 200 * MIB}
+    assert what not in in_vain(rule, **{**little, "oom.shortfall_bytes": 100 * MIB})  # with what is free it would do
 
 
 def test_the_share_of_an_engine_is_told_to_its_users():

@@ -110,6 +110,10 @@ def _status(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+def _peer_lost(library: str) -> Build:
+    return lambda match, line: event(EventKind.PEER_LOST, line, library=library)
+
+
 def _nccl_rank(match: re.Match[str], line: Line) -> LogEvent:
     return event(
         EventKind.ACCELERATOR_ERROR,
@@ -202,6 +206,14 @@ FAMILY = Family(
             "NCCL WARN Failed to",
             _NCCL_PLACE + r"Failed to (?:CUDA )?(?:host )?\w{0,3}alloc (?P<bytes>\d{1,20}) bytes",
             _nccl_rank,
+        ),
+        Pattern("remote process exit", r"remote process exit(?:ed|ing)", _peer_lost("nccl")),
+        Pattern("losed by remote peer", r"[Cc]onnection closed by remote peer", _peer_lost("nccl")),
+        Pattern(
+            "onnection ",
+            r"[Cc]onnection (?:closed|reset) by (?:remote )?peer",
+            _peer_lost("gloo"),
+            led_by=r"gloo/[^ ]{1,200} .{0,120}",
         ),
         Pattern("unhandled cuda error", r"(?P<code>unhandled cuda error)", _may_mask("nccl")),
         Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),

@@ -188,6 +188,12 @@ FAMILY = Family(
             _old_ray_monitor,
         ),
         Pattern(
+            "ystem memory low at node",
+            rf"[Ss]ystem memory low at node .{{0,200}}?Used memory \((?P<used>{SIZE})\) / total capacity"
+            rf" \((?P<total>{SIZE})\)",
+            _ray_monitor,
+        ),
+        Pattern(
             "killed due to memory pressure",
             r"(\d{1,9}) Workers \(tasks / actors\) killed due to memory pressure",
             _ray_count,

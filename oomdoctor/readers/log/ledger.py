@@ -94,6 +94,7 @@ _DETAILS = frozenset(
 )
 _BACKGROUND = frozenset(
     {
+        EventKind.PEER_LOST,
         EventKind.VERSION,
         EventKind.PARALLELISM,
         EventKind.ENGINE_LOAD,

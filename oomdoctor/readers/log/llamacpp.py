@@ -107,6 +107,11 @@ _ALLOCATED: tuple[Pattern, ...] = (
         _buffer(EventKind.ENGINE_WEIGHTS),
     ),
     reading(
+        " buffer size = ",
+        r"llm_load_tensors: +(?P<buffer>[A-Za-z][\w.:\[\]-]{0,80}) buffer size = +{weights_bytes:mib} MiB",
+        _buffer(EventKind.ENGINE_WEIGHTS),
+    ),
+    reading(
         " KV buffer size = ", _NAMED + r" KV buffer size = +{pool_bytes:mib} MiB", _buffer(EventKind.ENGINE_KV_POOL)
     ),
     reading(" RS buffer size = ", _NAMED + r" RS buffer size = +{pool_bytes:mib} MiB", _recurrent_buffer),
@@ -230,6 +235,30 @@ def _refused(match: re.Match[str], line: Line) -> LogEvent:
     return event_of(EventKind.ENGINE_BUFFER_FAILED, line, {**read_fields(match), **_aftermath(line)})
 
 
+def _refused_on_host(match: re.Match[str], line: Line) -> LogEvent:
+    """A buffer in host memory; what it was for decides what to change, wherever it lies."""
+    purpose = _aftermath(line)["purpose"]
+    fields: Fields = {**read_fields(match), "engine": _ENGINE, "allocator": "llama.cpp"}
+    return event_of(EventKind.HOST_ALLOCATION_FAILED, line, fields | ({"purpose": "kv"} if purpose == "kv" else {}))
+
+
+def _metal_weights(match: re.Match[str], line: Line) -> LogEvent | None:
+    """Weights beyond the working set that Metal recommends, where the program ended on it."""
+    fields = read_fields(match)
+    limit = next((found for text in line.preceding(_BACK) if (found := _WORKING_SET.search(text))), None)
+    weights, budget = fields["weights_bytes"], read_fields(limit)["budget_bytes"] if limit else None
+    if not isinstance(weights, int) or not isinstance(budget, int) or weights <= budget:
+        return None
+    if not any(_ENDED_ON_METAL.search(text) for text in line.following(_BACK)):
+        return None
+    return event_of(EventKind.ENGINE_PROFILE, line, {"engine": _ENGINE, **fields, "budget_bytes": budget})
+
+
+_BACK = 40
+_WORKING_SET = compile_form(r"recommendedMaxWorkingSetSize {0,3}= {0,9}{budget_bytes:mib} MB")
+_ENDED_ON_METAL = re.compile(r"GGML_ASSERT.{0,40}ggml-metal|Insufficient Memory|out of memory")
+
+
 def _aftermath(line: Line) -> Fields:
     """Purpose, exact size and outcome, as far as this line and the next ones (up to another refusal) state them."""
     said = [line.text]
@@ -340,11 +369,15 @@ _FAILED: tuple[Pattern, ...] = (
         purpose="unknown",
         fatal=True,
     ),
-    _form(
-        EventKind.HOST_ALLOCATION_FAILED,
+    reading(
         "cpu_buffer_type_alloc_buffer: failed to allocate buffer of size",
         r"failed to allocate buffer of size {requested_bytes:bytes}",
-        allocator="llama.cpp",
+        _refused_on_host,
+    ),
+    reading(
+        "ggml_metal_add_buffer: allocated 'data",
+        r"allocated 'data[^']{0,20}' buffer, size = .{0,80}\( {0,4}{weights_bytes:mib} /",
+        _metal_weights,
     ),
     _form(
         EventKind.PINNED_ALLOCATION_FAILED,

@@ -43,6 +43,14 @@ def _impossible(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.IMPOSSIBLE_SIZE, line, requested_bytes=requested)
 
 
+def _overflowed(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A length that wrapped around into the negative. A small one is a slip of another kind."""
+    return event(EventKind.IMPOSSIBLE_SIZE, line) if int(match[1]) >= _WRAPPED else None
+
+
+_WRAPPED = 1 << 20
+
+
 def _went_on(how: str, engine: str | None = None) -> Build:
     return lambda match, line: event(EventKind.RECOVERED, line, how=how, engine=engine)
 
@@ -91,6 +99,7 @@ FAMILY = Family(
             r"1EB memory",
             lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
         ),
+        Pattern("negative dimension -", r"negative dimension -(\d{1,20})\b", _overflowed),
         Pattern("EiB", r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)", _impossible),
         Pattern("PiB", r"(?P<size>\d{4,30}(?:\.\d{0,6})? ?PiB)", _impossible),
         Pattern(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     accelerator_errors,
     host_memory,
+    kernel_counters,
     kernel_oom,
     kills,
     llamacpp,
@@ -22,6 +23,7 @@ from . import (
     torch_statistics,
     tracebacks,
     usage,
+    versions,
     vllm,
 )
 from .family import Family
@@ -35,6 +37,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     host_memory.FAMILY,
     runtimes.FAMILY,
     kernel_oom.FAMILY,
+    kernel_counters.FAMILY,
     kills.FAMILY,
     lookalikes.FAMILY,
     tracebacks.FAMILY,
@@ -47,5 +50,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     metrics.FAMILY,
     *other_engines.FAMILIES,
     model_dimensions.FAMILY,
+    versions.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""

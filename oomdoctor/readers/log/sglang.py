@@ -200,6 +200,14 @@ _FAILING: tuple[Pattern, ...] = (
         r"Not enough memory\. Please try to increase --mem-fraction-static"
         r"(?:\. Current value: (?:self\.)?(?:server_args\.)?mem_fraction_static={utilization:x})?",
     ),
+    _form(
+        EventKind.ENGINE_KV_NONE,
+        "eave no GPU memory for the KV cache",
+        r"[Ll]oaded weights leave no GPU memory for the KV cache(?: under --mem-fraction-static={utilization:x})?",
+    ),
+    _form(
+        EventKind.ENGINE_KV_NONE, "Not enough memory to allocate KV cache", r"Not enough memory to allocate KV cache"
+    ),
     reading("graph failed:", r"Capture (?:\w+ ){0,4}graph failed:(?: {inner:rest})?", _graph_failed),
     reading(
         "ut of memory. Try to lower your batch size",

@@ -33,6 +33,15 @@ def _not_enough(match: re.Match[str], line: Line) -> LogEvent:
     return event_of(EventKind.ENGINE_WARMUP_FAILED, line, fields)
 
 
+def _wrapped(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The launcher's sentence around the error of the warm-up, where that is an allocator's own."""
+    inner = match["inner"]
+    if "Not enough memory to handle" in inner or "memory" not in inner.lower():
+        return None
+    fields: Fields = {"engine": _ENGINE, "what": "other", "inner": inner}
+    return event_of(EventKind.ENGINE_WARMUP_FAILED, line, fields)
+
+
 def _raised_from(line: Line) -> str | None:
     above = line.preceding(_ABOVE)
     links = [place for place, text in enumerate(above) if any(chain in text for chain in _CHAINS)]
@@ -77,6 +86,7 @@ FAMILY = Family(
             r"Not enough memory to handle (?:{total_tokens:n} total tokens with )?{tokens:n} prefill tokens",
             _not_enough,
         ),
+        Pattern("armup", r"(?:Unable to warmup model: |Error: Warmup\()Generation\(\"(?P<inner>.{1,300})", _wrapped),
         _form(
             EventKind.ENGINE_KV_POOL,
             "etting max batch total tokens to ",

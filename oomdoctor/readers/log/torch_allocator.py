@@ -90,11 +90,8 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     if new or "idle" in found or "allocated_with_private" in found:
         generation = "sentences"
         allocated = found.get("allocated_with_private")
-        if allocated is not None and private is not None:
-            # The printed amount includes the free blocks of private pools; what is in use does not.
-            allocated -= private
         if allocated is not None and idle is not None:
-            reserved = allocated + idle + (private or 0)
+            reserved = allocated + idle
     elif "cached" in found:
         # Up to 1.3 the word means reserved minus allocated.
         generation, idle = "cached", found["cached"]

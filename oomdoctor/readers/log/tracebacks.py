@@ -45,6 +45,8 @@ _CODE = re.compile(
     r"|[A-Za-z_][\w.\[\]]{0,160}\(.{0,300})$"
 )
 """An indented line that can only be Python: a statement, an assignment, a call."""
+_ASSIGNED = re.compile(r"^[A-Za-z_][\w.]{0,60} = [A-Za-z_][\w.]{0,80}\(.{0,400}\)[\w.()]{0,40}$")
+"""The result of a call given to a name: Python wherever it stands."""
 _MARKERS = re.compile(r"^\s*[\^~]+\s*$")
 _STEP, _MOST_LINES = 48, 1200
 _MOST_FRAMES = 200
@@ -197,13 +199,17 @@ def _exception_alone(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 def _frame_without_place(line: Line) -> tuple[Frame, ...] | None:
-    """The line of code right before a quoted exception, where its `File` line was left out."""
-    for text in reversed(line.preceding(_NEAREST)):
-        text = strip_log_header(text)
+    """The lines of code right before a quoted exception, outermost first, where their `File` lines were left out."""
+    found: list[Frame] = []
+    for printed in reversed(line.preceding(_NEAREST)):
+        text = strip_log_header(printed)
         if _MARKERS.match(text):
             continue
-        return (("?", None, "", text.strip()[:300]),) if _CODE.match(text) else None
-    return None
+        # Behind a logging header the indentation is often lost.
+        if not _CODE.match(text) and not (text != printed and _CODE.match(f" {text}")) and not _ASSIGNED.match(text):
+            break
+        found.append(("?", None, "", text.strip()[:300]))
+    return tuple(reversed(found)) or None
 
 
 def _after_frames(line: Line) -> bool:
@@ -229,12 +235,17 @@ def _ends_frames(before: list[str]) -> bool | None:
     return None
 
 
+_CELLS_FILE = r"^\s*File [^\"\']{1,400}:\d{1,7}, in "
+"""As IPython names a frame: without quotes, the line after a colon."""
+
 FAMILY = Family(
     "tracebacks",
     (
         Pattern(_HEADER, re.escape(_HEADER), _whole),
         Pattern(", line ", r'File ["\']?[^"\']{1,500}["\']?, line \d|Cell In', _first_of_piece),
-        Pattern("  File ", r"^\s*File [^\"\']{1,400}:\d{1,7}, in ", _first_of_piece),
+        Pattern("  File ", _CELLS_FILE, _first_of_piece),
+        Pattern("File ~", _CELLS_FILE, _first_of_piece),
+        Pattern("File /", _CELLS_FILE, _first_of_piece),
         Pattern(".py](", _LINKED.pattern, _first_of_piece),
         Pattern("<ipython-input-", r"^\s*<ipython-input-", _first_of_piece),
         Pattern("Error: ", r"\wError: ", _exception_alone),

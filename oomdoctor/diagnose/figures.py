@@ -1,0 +1,119 @@
+"""What the figures of a message say and what they do not, in sentences for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..facts.incidents import latest_device_failures
+from ..model.events import EventKind
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+from ..model.units import MIB, format_bytes
+
+_SMALLEST = {2 * MIB: "1 MiB or less", 20 * MIB: "1 to 10 MiB"}
+"""Segments that torch's allocator asks of the driver, and the requests for which it does."""
+_OF_TORCH = ("cuda", "hip", "xpu", None)
+_WAITING_BYTES = 256 * MIB
+
+
+def notes_on_figures(evidence: Evidence, facts: FactSet) -> tuple[str, ...]:
+    """Each figure that has misled people is told with what it means here."""
+    notes: list[str] = []
+    for member in facts.members(Scope.DEVICE):
+        if facts.value("oom.failed", member):
+            notes += _of_device(member, facts)
+    notes += _artefacts(evidence)
+    notes += _tries(evidence)
+    notes += _ranks(facts)
+    notes += _engine(facts)
+    return tuple(dict.fromkeys(notes))
+
+
+def _of_device(member: str, facts: FactSet) -> Iterator[str]:
+    requested, active, allocated = (
+        facts.size(f"oom.{name}_bytes", member) for name in ("requested", "active", "allocated")
+    )
+    exact = facts.value("oom.requested_exact", member)
+    if requested in _SMALLEST and facts.value("oom.backend") in _OF_TORCH and not exact:
+        yield (
+            f"{member}: {format_bytes(requested)} is what the allocator asks of the driver for any request of "
+            f"{_SMALLEST[requested]}. It does not tell which tensor failed, only that the device was full."
+        )
+    yield from _advice(member, facts)
+    if active is not None and allocated is not None and active - allocated >= _WAITING_BYTES:
+        yield (
+            f"{member}: {format_bytes(active - allocated)} are active but not allocated: freed, and waiting for "
+            "another stream to pass them. That is not fragmentation, and empty_cache() does not return it."
+        )
+    listed = facts.value("oom.listed_self", member)
+    if listed is not None:
+        yield (
+            f"{member}: the message's {listed} is the failing process itself. Inside a container it is listed under "
+            "the host's number, and its bytes are those of this allocator with its context."
+        )
+
+
+def _advice(member: str, facts: FactSet) -> Iterator[str]:
+    names = ("requested", "free", "reserved_unallocated", "shortfall")
+    requested, free, idle, shortfall = (facts.size(f"oom.{name}_bytes", member) for name in names)
+    if requested is None or free is None or idle is None or shortfall is None:
+        return
+    if facts.value("oom.advised_fragmentation") and 0 < idle < shortfall:
+        yield (
+            f"{member}: free ({format_bytes(free)}) and reserved but idle ({format_bytes(idle)}) are "
+            f"{format_bytes(free + idle)} together, less than the {format_bytes(requested)} asked for. However the "
+            "blocks lay, it would not have fitted: it is not fragmentation, though the message advises against it."
+        )
+
+
+def _artefacts(evidence: Evidence) -> Iterator[str]:
+    if any(event.fields.get("capacity_unknown") is True for event in latest_device_failures(evidence)):
+        yield (
+            "A figure of the message near 2^64 bytes is the driver's answer where it does not know (WSL and some "
+            "containers); it is not counted as a size."
+        )
+
+
+def _tries(evidence: Evidence) -> Iterator[str]:
+    tries = [event for event in evidence.of_kind(EventKind.DEVICE_OOM_TRY) if event.size("free_bytes") is not None]
+    count = sum(event.size("repeats") or 1 for event in tries[-1:]) if tries else 0
+    count = max(count, len(tries))
+    if count > 1:
+        yield (
+            f"The {count} lines about memory allocation that 'failed with OOM' are tries: the allocator then gives "
+            "back what it caches and asks again. They are not failures of their own"
+            + (" and stand for one error." if evidence.of_kind(EventKind.DEVICE_OOM) else ": the program went on.")
+        )
+
+
+def _ranks(facts: FactSet) -> Iterator[str]:
+    failed, count, seen = (facts.size(f"ranks.{name}") for name in ("failed", "count", "seen"))
+    first = facts.value("ranks.first_failed")
+    ranks = max(count or 0, seen or 0)
+    if failed is None:
+        return
+    if failed == 1 and facts.value("ranks.peers_lost_connection"):
+        yield (
+            f"Only {first} ran out of memory; others report that a connection was lost. So {first} failed first, and "
+            "their errors follow from it."
+        )
+    elif failed >= 2 and failed >= ranks:
+        yield (
+            f"All {failed} ranks that are seen report the error: it is the configuration that does not fit, not one "
+            "device that holds more than its share."
+        )
+    elif failed == 1 and ranks >= 2:
+        yield (
+            f"Of {ranks} ranks only {first} reports the error: look at what its device holds beside its share. (A "
+            "launcher that ends the others at the first error hides theirs.)"
+        )
+
+
+def _engine(facts: FactSet) -> Iterator[str]:
+    within, version = facts.value("engine.graphs_in_budget"), facts.value("engine.version")
+    share = facts.value("engine.utilization")
+    if facts.value("engine.name") != "vllm" or within is None or version is None:
+        return
+    of = f" ({share:g} of the device here)" if isinstance(share, float) else ""
+    graphs = "counted within its share" if within else "taken on top of its share, after the pool is made"
+    yield f"vLLM {version}: the memory of CUDA graphs is {graphs}{of}."
