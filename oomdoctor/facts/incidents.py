@@ -166,6 +166,8 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
     if event.kind is EventKind.PROCESS_KILLED and not _is_bare_kill(event):
         return f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
+    if event.fields.get("request_impossible") is True:
+        return _FAILURES[EventKind.IMPOSSIBLE_SIZE]
     if event.kind in _FAILURES:
         return _FAILURES[event.kind]
     if event.kind is EventKind.EXCEPTION:

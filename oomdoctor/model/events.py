@@ -20,6 +20,8 @@ class EventKind(str, Enum):
     """Every kind of event with the fields it may carry (a field the text does not give is absent, never 0).
 
     Sizes are `*_bytes` (int), lengths `*_tokens` (int), ratios 0..1 (float).
+    An event with requested_bytes may have `request_impossible` (True) instead: what was asked for is below zero, not a number
+    or more than any machine has.
     Any event may carry `repeats`: equal statements in the whole log, this one (the last of them) and the first included.
     """
 

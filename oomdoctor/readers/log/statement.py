@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ...model.events import EventKind, FieldValue, LogEvent
-from ...model.units import parse_size
+from ...model.units import TIB, parse_size
 from .family import Line
 
 SIZE = r"-?\d[\d,]{0,24}(?:\.\d{0,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
 """A size with its unit, to be put into a group. NumPy prints three digits with a bare dot: `298. GiB`."""
+
+NO_MACHINE = TIB << 20
+"""One exbibyte."""
 
 _LONGEST_TEXT = 2000
 _DIMENSION = re.compile(r"[0-9]{1,20}")
@@ -24,9 +27,12 @@ def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: F
 def event_of(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
     """An event of `line`. Fields that are None are left out: what the text does not give is absent.
 
-    A field `device` becomes the event's device.
+    A field `device` becomes the event's device. A request for less than nothing, or for what no machine has, is no size:
+    `request_impossible` says so in its place.
     """
-    device = fields.get("device")
+    device, requested = fields.get("device"), fields.get("requested_bytes")
+    if isinstance(requested, int) and not 0 <= requested < NO_MACHINE:
+        fields = {**fields, "requested_bytes": None, "request_impossible": True}
     return LogEvent(
         kind,
         line.source,
