@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..facts import derive_facts
-from ..facts.budget import budgets
+from ..facts.budget import budgets, with_moments
+from ..facts.chronology import chronological
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
@@ -52,11 +53,12 @@ def diagnose(
 
 def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float) -> Diagnosis:
     """The diagnosis of evidence that is already read."""
+    evidence, order = chronological(evidence)
     facts = derive_facts(evidence)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
     incidents = find_incidents(evidence)
-    device_budgets = budgets(evidence, facts)
+    device_budgets = with_moments(budgets(evidence, facts), find_incidents(told))
     windows = recorded_windows(evidence)
     verdict = decide(findings, find_incidents(told), facts, evidence.inputs)
     return Diagnosis(
@@ -78,6 +80,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         failed_requests=failed_requests(evidence),
         windows=windows,
         notes=(
+            *order,
             *notes_on_looks(told, facts),
             *_contradictions(windows),
             *(f"A rule was left out: {each}" for each in playbook.problems),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..model.diagnosis import Incident
-from ..model.events import EventKind, LogEvent
+from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from ..model.source import Source
@@ -79,17 +80,38 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     of the input does, a run's own records being last.
     """
     mine = _latest_first([_told_by(focus(evidence))])
+    if mine and not evidence.runs and _started_again(evidence):
+        mine[0] = replace(mine[0], then="another start ran on after it")
     rest = _latest_first([_told_by(piece) for piece in others(evidence)])
     return _told_once([*mine, *rest])
 
 
+def _started_again(evidence: Evidence) -> bool:
+    """Whether a start after the last failure is seen to work: it counts on, or serves."""
+    started, works = False, False
+    for event in evidence.events:
+        if event.kind is EventKind.RECOVERED and event.word("how") == "restart":
+            works = True
+        elif event.kind in FAILURES and event.fields.get("fatal") is not False:
+            started, works = False, False
+        elif event.kind is EventKind.ENGINE_START:
+            started = True
+        elif event.kind in (EventKind.ENGINE_LOAD, EventKind.ENGINE_PHASE) and started:
+            works = works or event.kind is EventKind.ENGINE_LOAD or event.word("phase") == "serving"
+    return works
+
+
 def _told_once(incidents: list[Incident]) -> tuple[Incident, ...]:
-    """Of those that say the same of the same second the first."""
-    told: dict[tuple[object, ...], Incident] = {}
+    """Of those that say the same of the same second the first, unless another failure of that kind came between."""
+    told: list[Incident] = []
+    latest: dict[tuple[str, str], tuple[object, ...]] = {}
     for incident in incidents:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
-        told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
-    return tuple(told.values())
+        kind, said = (incident.where, incident.cause), (incident.requested_bytes, second)
+        if latest.get(kind) != said:
+            latest[kind] = said
+            told.append(incident)
+    return tuple(told)
 
 
 def _latest_first(pieces: list[tuple[Incident, ...]]) -> list[Incident]:

@@ -12,8 +12,8 @@ PIPE_SILENT_SECONDS = 60.0
 """A named pipe whose writer says nothing for this long is given up."""
 
 PATIENCE_LOST = (
-    f"nothing came through the pipe for {PIPE_SILENT_SECONDS:.0f} s and its writer has not closed it; to wait as long as "
-    "it takes, give it as the standard input: oomdoctor analyze - < PIPE"
+    f"nothing came through the pipe for {PIPE_SILENT_SECONDS:.0f} s and its writer has not closed it; to wait as long "
+    "as it takes, give it as the standard input: oomdoctor analyze - < PIPE"
 )
 VIEW_OF_THE_KERNEL = (
     "a view of the running kernel, which may never end and is no log: save what it says first, as in "

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (log lines are as long as they are)
 """GIVEN sizes that are none WHEN a log is read THEN they are called artefacts or nonsense, and nothing is reckoned from them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (log lines are as long as they are)
 """GIVEN what is no ordinary file WHEN it is read THEN nothing waits for ever, and a sentence says what to do instead."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_gzip_by_content_and_damaged() -> None:
     ("raw", "riddled"),
     [
         (TEXT.replace("o", "o\0").encode() * 9, True),
-        ("step\0\0\n".encode() * 9, True),
+        (b"step\0\0\n" * 9, True),
         (TEXT.encode(), False),
         (bytes(range(256)) * 9, False),
         (b"\0" * 500 + b"a\n", False),

@@ -14,6 +14,7 @@ from . import (
     ollama,
     other_engines,
     other_frameworks,
+    recovery,
     runtimes,
     sglang,
     tensorflow_jax,
@@ -47,5 +48,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     metrics.FAMILY,
     *other_engines.FAMILIES,
     model_dimensions.FAMILY,
+    recovery.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""

@@ -27,8 +27,8 @@ def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: F
 def event_of(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
     """An event of `line`. Fields that are None are left out: what the text does not give is absent.
 
-    A field `device` becomes the event's device. A request for less than nothing, or for what no machine has, is no size:
-    `request_impossible` says so in its place.
+    A field `device` becomes the event's device. A request for less than nothing, or for what no machine has, is no
+    size: `request_impossible` says so in its place.
     """
     device, requested = fields.get("device"), fields.get("requested_bytes")
     if isinstance(requested, int) and not 0 <= requested < NO_MACHINE:
