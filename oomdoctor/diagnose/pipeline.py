@@ -16,6 +16,7 @@ from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
 from ..facts.misuses import find_misuses
+from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
@@ -53,14 +54,17 @@ def diagnose(
 
 def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float) -> Diagnosis:
     """The diagnosis of evidence that is already read."""
+    evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
     facts = derive_facts(evidence)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
-    incidents = find_incidents(evidence)
-    device_budgets = with_moments(budgets(evidence, facts), find_incidents(told))
+    incidents, in_focus = find_incidents(evidence), find_incidents(told)
+    if quoted:
+        findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
+    device_budgets = with_moments(budgets(evidence, facts), in_focus)
+    verdict = decide(findings, in_focus, facts, evidence.inputs)
     windows = recorded_windows(evidence)
-    verdict = decide(findings, find_incidents(told), facts, evidence.inputs)
     return Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts),

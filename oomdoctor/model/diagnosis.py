@@ -197,7 +197,7 @@ class InputRecord:
 
     path: str
     kind: str
-    """'pytorch-snapshot', 'log', 'nvidia-smi', 'bundle', 'unknown' …"""
+    """'pytorch-snapshot', 'log', 'document' (about failures), 'nvidia-smi', 'bundle', 'unknown' …"""
     status: str
     """'read', 'partly' or 'refused'."""
     why: str = ""

@@ -238,7 +238,8 @@ class _Reading:
         self.devices += reading.device_readings
         only_devices = bool(reading.device_readings) and not reading.events
         notes = "; ".join(reading.notes)
-        self.record(shown, "nvidia-smi" if only_devices else "log", "partly" if notes else "read", notes)
+        kind = "nvidia-smi" if only_devices else "document" if reading.is_document else "log"
+        self.record(shown, kind, "partly" if notes else "read", notes)
 
 
 class _Resumed:

@@ -13,8 +13,8 @@ from ...model.source import Source
 from ...model.units import parse_size
 
 ARTEFACTS = (
-    "sizes in the output of nvidia-smi are negative, not numbers, or larger than the device: artefacts of the driver or "
-    "of what copied them, left out"
+    "sizes in the output of nvidia-smi are negative, not numbers, or larger than the device: artefacts of the driver "
+    "or of what copied them, left out"
 )
 MOST_DEVICES = 64
 """Of one look; more than that is not a machine."""

@@ -16,6 +16,7 @@ from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
 from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
+from .document import is_document
 from .family import Family, Line
 from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
@@ -45,6 +46,7 @@ _PASSED_OVER = (
 _MOST_STAMPS, _LINES_TO_A_STAMP = 500, 200
 _HEAD = 1 << 16
 """Bytes in which the order of a log shows."""
+_LONGEST_DOCUMENT = 1 << 20
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -60,6 +62,8 @@ class LogReading:
     bytes_read: int = 0
     lines_read: int = 0
     notes: tuple[str, ...] = ()
+    is_document: bool = False
+    """It reads as a text about failures, not as the log of one."""
 
 
 def read_log(
@@ -76,8 +80,11 @@ def read_log(
     while left > MOST_TURNED_BYTES - _HEAD and (piece := next(pieces, b"")):
         read.append(piece)
         left -= len(piece)
-    if not is_newest_first(b"".join(read)[:_HEAD]):
-        return _Reader(shown_path, families).read(chunks, chain(read, pieces), progress)
+    head = b"".join(read)[:_HEAD]
+    if not is_newest_first(head):
+        reading = _Reader(shown_path, families).read(chunks, chain(read, pieces), progress)
+        about = bool(reading.events) and reading.bytes_read <= _LONGEST_DOCUMENT and is_document(decode(head))
+        return replace(reading, is_document=about)
     while left > 0 and (piece := next(pieces, b"")):
         read.append(piece)
         left -= len(piece)

@@ -6,6 +6,7 @@ import re
 
 from ...model.events import EventKind, LogEvent
 from .family import Build, Family, Line, Pattern
+from .prose import quoted
 from .statement import NO_MACHINE, SIZE, event, integer, size
 
 
@@ -40,7 +41,12 @@ def _impossible(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 def _went_on(how: str, engine: str | None = None) -> Build:
-    return lambda match, line: event(EventKind.RECOVERED, line, how=how, engine=engine)
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if quoted(line.text, match.start()):
+            return None
+        return event(EventKind.RECOVERED, line, how=how, engine=engine)
+
+    return build
 
 
 def _skipped(match: re.Match[str], line: Line) -> LogEvent | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
-from .prose import mentioned
+from .prose import mentioned, quoted
 from .statement import event
 
 _NEAR = 4
@@ -47,7 +47,7 @@ _WORDS = re.compile(
     r"(?:with|at|on|using|in) (?:\w{1,12} ){0,2}?"
     r"(?:batch|micro|smaller|lower|half|chunk|tile|slice|fp16|bf16|int8|cpu|\d)"
     r"|(?P<smaller>(?:reduc|decreas|lower|halv|shrink)(?:ing|ed)(?: the| per-device| micro| eval| train){0,2}"
-    r" ?(?:batch|micro|chunk|tile|window|num_|max_|size|resolution)\w{0,20}(?: ?size)?.{0,40}?(?:\bto\b|->|=>|→|\bby\b))"
+    r" ?(?:batch|micro|chunk|tile|window|num_|max_|size|resolution)\w{0,20}(?: size)?.{0,40}?(?:\bto\b|->|=>|→|\bby\b))"
     r"|(?P<fallback>fall(?:ing|s)? ?back (?:to|on)|fell back (?:to|on)"
     r"|(?:moving|offloading|switching) \S{1,30} to (?:the )?cpu)"
     r"|(?P<skip>skip(?:ping|ped) (?:this |the |a )?"
@@ -59,7 +59,7 @@ _HOW = {"retry": "retry", "smaller": "smaller-batch", "fallback": "fallback", "s
 def _said(match: re.Match[str], line: Line) -> LogEvent | None:
     """`Reducing batch size to 16 and retrying`, on the line of the failure or a few lines after it."""
     found = _WORDS.search(line.text)
-    if found is None or mentioned(line.text, found.start(), found.end()):
+    if found is None or quoted(line.text, found.start()) or mentioned(line.text, found.start(), found.end()):
         return None
     if not _RAN_OUT.search(line.text) and not any(_RAN_OUT.search(text) for text in line.preceding(_NEAR)):
         return None

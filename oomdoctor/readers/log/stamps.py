@@ -34,7 +34,7 @@ _NANOSECONDS = re.compile(r"^\W{0,3}(1\d{18})\b")
 
 
 def stamp_of(text: str) -> float | None:
-    """Unix seconds of the time that this line begins with; one without a year is in YEARLESS. None where it has none."""
+    """Unix seconds of the time that this line begins with; one without a year is in YEARLESS. None: it has none."""
     text = text[:_REACH]
     if found := _ISO.search(text):
         return unix_time(found[0])

@@ -9,7 +9,7 @@ from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
-from .prose import mentioned, printed
+from .prose import mentioned, printed, quoted
 from .statement import SIZE, event, integer, joined, size
 
 _UNKNOWN_SIZE = 1 << 60
@@ -60,7 +60,7 @@ _LONGEST_STATEMENT = 4000
 
 def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     """Any statement with `Tried to allocate`, from 1.0 to today, whole or cut."""
-    if "MPS allocated" in line.text:
+    if "MPS allocated" in line.text or quoted(line.text, match.start()):
         return ()
     text = joined(line, _ENDS, _BEGINNINGS)
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
