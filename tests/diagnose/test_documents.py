@@ -84,7 +84,6 @@ def test_beside_a_log_a_document_says_nothing(read):
     [
         "    raise torch.cuda.OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 MiB')\n",
         "src/a.py:12:    raise OutOfMemoryError('CUDA out of memory. Tried to allocate 20.00 MiB')\n",
-        "# torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB\n",
         'TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 2.00 GiB");\n',
         "INFO logger.py:39] Received request cmpl-1: prompt: 'Explain CUDA out of memory. Tried to allocate 2.00 GiB', n=1\n",
         '{"role": "user", "content": "what is CUDA out of memory. Tried to allocate 2.00 GiB?"}\n',

@@ -21,6 +21,7 @@ from .family import Family, Line
 from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
 from .order import MOST_TURNED_BYTES, NOT_TURNED, TURNED, Turned, is_newest_first
+from .peaks import Peaks
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
 from .scan import ESCAPE, Anchor
@@ -125,6 +126,8 @@ class _Reader:
         self.rest = self.all
         self.tally = Tally(self.all)
         self.waiting: WaitingText | None = None
+        self.peaks = Peaks(())
+        """Of the lines that wait, those with the highest figures do not."""
         self.lines_of_all = 0
         """Lines for which everything is looked for once more."""
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
@@ -193,8 +196,11 @@ class _Reader:
         while (found := self.sought.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
             place = self.handle_found(found, end)
         if self.waiting is not None:
+            passed_over = self.buffer[start:end]
+            for found in sorted(self.peaks.beyond(passed_over)):
+                self.handle_passed_over(start + found, end)
             self.count_lines(start)
-            self.waiting.add(self.buffer[start:end], self.offset + start, self.lines_before)
+            self.waiting.add(passed_over, self.offset + start, self.lines_before)
         return end
 
     def handle_found(self, found: int, end: int) -> int:
@@ -212,8 +218,18 @@ class _Reader:
             self.sought = self.all if self.lines_of_all > 0 else self.rest
         if self.tally.add(anchors, new):
             self.sought = self.rest = self.all.without(self.tally.full)
-            self.waiting = self.waiting or WaitingText(_WAITING, self.offset + span.end)
+            if self.waiting is None:
+                self.waiting = WaitingText(_WAITING, self.offset + span.end)
+                self.peaks = Peaks(self.all.peaks())
+                tuple(self.peaks.beyond(self.buffer[: span.end]))  # all of which has been read
         return max(span.end, found + 1)
+
+    def handle_passed_over(self, found: int, end: int) -> None:
+        """Reads a line that waits, or would be passed over."""
+        span = self.span_at(found)
+        self.handle_line(span, self.all.anchors_in(self.buffer[span.start : span.end]), end)
+        if self.waiting is not None:
+            self.waiting.mark(self.offset + span.start)
 
     def read_waiting(self) -> Sequence[str]:
         """Reads the last of the lines that were passed over; a note where there were more."""

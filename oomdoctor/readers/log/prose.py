@@ -32,7 +32,7 @@ _SHAPE_AT_END = re.compile(
 
 _SOURCE = re.compile(
     r"^\s*(?:\S{1,200}:\d{1,6}:\s*)?(?:raise |throw |print\(|TORCH_CHECK|//"
-    r"|(?:el)?if |except |assert |log(?:ger|ging)?\.|[\w.]{0,60}error\(|#\s)"
+    r"|(?:el)?if |except |assert |log(?:ger|ging)?\.|[\w.]{0,60}error\()"
 )
 _TO_A_MODEL = re.compile(
     r"\bprompts?: ?[\[({]?[\"']|\\?\"(?:content|prompt|question|query|instruction|user_input)\\?\" ?: ?\\?\""
