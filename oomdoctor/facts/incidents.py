@@ -150,6 +150,7 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
     name_member = member_namer(evidence)
     explained = _killed_for_memory(evidence)
+    sized = {e.source.path for e in evidence.of_kind(EventKind.DEVICE_OOM) if e.size("requested_bytes") is not None}
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
         words = _words_for(event, evidence)
@@ -160,6 +161,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
             continue  # the probe's record says the same, exactly
+        if event.kind is EventKind.DEVICE_OOM and event.source.path in sized and _says_nothing_more(event):
+            continue  # a summary of what a fuller message says
         if event.kind is EventKind.EXCEPTION and vanished:
             continue
         if _is_bare_kill(event) and any(_can_be_one_process(event, other) for other in stated):
@@ -172,6 +175,12 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
         yield Incident(
             event.time_seconds, where, words, str(event.source), requested, _speaks_of_memory(event, explained)
         )
+
+
+def _says_nothing_more(event: LogEvent) -> bool:
+    """`CUDA out of memory. Tried to...`: no size, no device, nobody's name."""
+    sizes = [name for name in event.fields if name.endswith("_bytes")]
+    return not sizes and event.device is None and event.rank is None
 
 
 def _is_bare_kill(event: LogEvent) -> bool:

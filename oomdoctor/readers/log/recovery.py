@@ -23,7 +23,8 @@ _RAN_OUT = re.compile(
     re.IGNORECASE,
 )
 _STEP = re.compile(
-    r"(?i)(?<![a-z])(?P<what>(?:global[_ ])?steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|round|episode|update|sample)"
+    r"(?i)(?<![a-z])(?P<what>(?:global[_ ])?steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|round|episode|update|sample"
+    r"|requests?|prompt|image|file|frame|document|doc|task|trial|chunk|row|item)"
     r"(?![a-z_-]|[ _-]?size)[\"']?\s{0,3}[:=#\[(]{0,2}\s{0,3}(?P<number>[0-9]{1,9})(?![0-9.])"
 )
 _BAR = re.compile(r"(?P<number>[0-9]{1,9})/[0-9]{1,9} \[[0-9:]{4,9}<")
@@ -33,6 +34,7 @@ _FINISHED = re.compile(
     r"(?: \w{1,20}){0,2} (?:is |has |was )?(?:complete[d]?|finished|done|succeeded)\b)"
     r"|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?0\b"
 )
+_SERVED = re.compile(r"\"POST [^\"]{1,300} HTTP/[0-9.]{1,3}\"\W{1,3}2[0-9][0-9]\b")
 _ENDED = re.compile(
     r"(?i)^Traceback \(most|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?[1-9]|ChildFailedError"
     r"|^\s{0,3}Killed\s*$|Segmentation fault|core dumped|Aborted"
@@ -75,7 +77,8 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
         return None  # in the second case its own words tell
     steps = _steps(after)
     finished = any(_FINISHED.search(text) for text in after)
-    if len(steps) < _FEWEST_STEPS and not (finished and steps) and not (finished and _restarts(after)):
+    served = sum(_SERVED.search(text) is not None for text in after) >= _FEWEST_STEPS
+    if len(steps) < _FEWEST_STEPS and not served and not (finished and steps) and not (finished and _restarts(after)):
         return None
     before = _steps(line.preceding(_BEHIND))
     begun_again = bool(steps) and (not before or steps[0] < before[-1])

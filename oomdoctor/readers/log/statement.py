@@ -69,19 +69,32 @@ def shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(numbers) if len(numbers) == len(parts) else None
 
 
-def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 8) -> str:
+def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 12) -> str:
     """The line, continued to the first of the next `most` lines that holds one of `ends`.
 
     When none does, or another statement begins before it, this one was cut rather than wrapped: the line stands alone.
     """
     ends, beginnings = tuple(ends), tuple(beginnings)
-    text = line.text
-    if any(end in text for end in ends):
-        return text
+    if any(end in line.text for end in ends):
+        return line.text
+    pieces = [line.text]
     for more in line.following(most):
         if any(beginning in more for beginning in beginnings):
             break
-        text = f"{text.rstrip()} {more.strip()}"
+        pieces.append(more)
+        text = _unwrapped(pieces)
         if any(end in text for end in ends):
             return text
     return line.text
+
+
+def _unwrapped(pieces: list[str]) -> str:
+    """Pieces as one line. A terminal cuts at its width, also in a word; where all are as long as that, it did.
+
+    A blank at the edge is lost when it is copied.
+    """
+    width = max(map(len, pieces[:-1]))
+    is_cut = len(pieces) > 2 and all(len(piece) >= width - 1 for piece in pieces[:-1])
+    if not is_cut:
+        return " ".join([pieces[0].rstrip(), *(piece.strip() for piece in pieces[1:])])
+    return "".join(piece if len(piece) == width else f"{piece} " for piece in pieces[:-1]) + pieces[-1]

@@ -187,6 +187,17 @@ def _no_request(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.DEVICE_OOM, line, **who, generation="bare")
 
 
+def _cut_off(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The end of a statement whose beginning is not there."""
+    if any("Tried to allocate" in text for text in (line.text, *line.preceding(12))):
+        return None
+    text = "\n".join([*line.preceding(3), line.text])
+    fields, device = _amounts(text if "total capac" in text else line.text)
+    if fields["allocated_bytes"] is None or quoted(line.text, match.start()):
+        return None
+    return event(EventKind.DEVICE_OOM, line, device, **fields, advice=_advice(text))
+
+
 def _old_runtime(match: re.Match[str], line: Line) -> LogEvent:
     """Before 1.0 the message had no sizes."""
     exception = "RuntimeError" if "RuntimeError" in line.text[: match.start()] else None
@@ -276,6 +287,8 @@ FAMILY = Family(
             r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)",
             _no_request,
         ),
+        Pattern("by PyTorch but unallocated", r"\bis reserved by PyTorch but unallocated", _cut_off),
+        Pattern("reserved in total by PyTorch", r"\breserved in total by PyTorch\)", _cut_off),
         Pattern("cuda runtime error (2)", r"cuda runtime error \(2\) {0,2}: out of memory", _old_runtime),
         Pattern(
             "THCudaCheck FAIL",
