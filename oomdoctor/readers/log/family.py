@@ -71,8 +71,8 @@ class Pattern:
     """Figures that a program in service prints again and again: of many such lines, the first and the last are read."""
 
     peak: str = ""
-    """A literal and then, as the one group of a regular expression, a figure in such a line: where lines are passed
-    over for their number, the one with the highest is read all the same."""
+    """What stands before a figure in such a line: where lines are passed over for their number, the one with the
+    highest figure is read all the same."""
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:

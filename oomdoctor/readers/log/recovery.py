@@ -70,6 +70,8 @@ def _said(match: re.Match[str], line: Line) -> LogEvent | None:
 
 def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     """A failure after which the program counts on, or another start of it does."""
+    if any(_RAN_OUT.search(text) for text in line.following(2)):
+        return None  # of many in a row the last tells
     after = [strip_log_header(text) for text in line.following(_AHEAD)]
     ahead = next((place for place, text in enumerate(after) if _RAN_OUT.search(text)), len(after))
     after = after[:ahead]  # of what comes later the later failure tells
@@ -107,13 +109,27 @@ def _steps(texts: Sequence[str]) -> list[int]:
     return max(counters.values(), key=len, default=[])
 
 
+_LED_BY = {
+    r"(?:reduc|decreas|lower|halv|shrink|Reduc|Decreas|Lower|Halv|Shrink)(?:ing|ed) (?:[a-z-]{1,12} ){0,2}": (
+        "batch", "micro", "chunk", "tile", "window", "num_", "max_", "size", "resolution",
+    ),
+    r"(?:[Rr]e-?try(?:ing)?|[Tt]rying again|[Tt]ry again|[Aa]ttempt(?:ing)?) ": ("with ", "at ", "on ", "using ", "in "),
+    r"(?:[Mm]oving|[Oo]ffloading|[Ss]witching) [^ ]{1,30} ": ("to CPU", "to cpu", "to the CPU"),
+    r"[Ff](?:all(?:ing|s)?|ell) ?back ": ("to ", "on "),
+    r"[Ss]kipp(?:ing|ed) (?:this |the |a )?": (
+        "batch", "sample", "step", "request", "prompt", "image", "frame", "example", "item", "trial",
+    ),
+}  # fmt: skip
+"""What stands before the anchors, which alone are common words."""
+
 FAMILY = Family(
     "recovery",
     (
-        *(Pattern(anchor, re.escape(anchor), _said) for anchor in ("etrying ", "rying again", "ttempting ", "ttempt ")),
-        *(Pattern(anchor, re.escape(anchor), _said) for anchor in ("educing ", "educed ", "ecreasing ", "owering ")),
-        *(Pattern(anchor, re.escape(anchor), _said) for anchor in ("alving ", "alling back ", "ell back ", "kipping ")),
-        *(Pattern(anchor, re.escape(anchor), _said) for anchor in ("to CPU", "to the CPU", "to cpu", "kipped ")),
+        *(
+            Pattern(anchor, re.escape(anchor), _said, led_by=led_by)
+            for led_by, anchors in _LED_BY.items()
+            for anchor in anchors
+        ),
         Pattern("out of memory", r"(?i)out of memory", _went_on),
         Pattern("MemoryError", r"MemoryError\b", _went_on),
         Pattern("OOM Killed", r"OOM Killed", _went_on),

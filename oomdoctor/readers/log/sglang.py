@@ -274,7 +274,7 @@ _SERVING: tuple[Pattern, ...] = (
             rf"\b(?P<stage>{stage}) batch(?: \[[0-9]{{1,12}}\])?[.,] ",
             _batch,
             periodic=True,
-            peak=r" token usage: ([0-9]\.[0-9]{1,4})",
+            peak=" token usage: ",
         )
         for stage in ("Prefill", "Decode")
     ),
