@@ -38,7 +38,7 @@ def _figure(literal: bytes) -> Any:
 
 def _higher(literal: bytes, figure: bytes) -> Any:
     """The literal with a higher figure of as many decimals: so a text without one is gone through in no time."""
-    whole, dot, decimals = figure.partition(b".")
+    whole, _, decimals = figure.partition(b".")
     forms = [rb"[1-9][0-9]{%d,12}(?:\.[0-9]+)?" % len(whole)]
     for digits, before, after in ((whole, b"", rb"(?:\.[0-9]+)?"), (decimals, whole + rb"\.", b"")):
         for place, digit in enumerate(digits):

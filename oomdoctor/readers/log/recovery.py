@@ -113,7 +113,7 @@ _LED_BY = {
     r"(?:reduc|decreas|lower|halv|shrink|Reduc|Decreas|Lower|Halv|Shrink)(?:ing|ed) (?:[a-z-]{1,12} ){0,2}": (
         "batch", "micro", "chunk", "tile", "window", "num_", "max_", "size", "resolution",
     ),
-    r"(?:[Rr]e-?try(?:ing)?|[Tt]rying again|[Tt]ry again|[Aa]ttempt(?:ing)?) ": ("with ", "at ", "on ", "using ", "in "),
+    r"(?:[Rr]e-?try(?:ing)?|[Tt]ry(?:ing)? again|[Aa]ttempt(?:ing)?) ": ("with ", "at ", "on ", "using ", "in "),
     r"(?:[Mm]oving|[Oo]ffloading|[Ss]witching) [^ ]{1,30} ": ("to CPU", "to cpu", "to the CPU"),
     r"[Ff](?:all(?:ing|s)?|ell) ?back ": ("to ", "on "),
     r"[Ss]kipp(?:ing|ed) (?:this |the |a )?": (
