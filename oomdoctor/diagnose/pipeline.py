@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..facts import derive_facts
-from ..facts.budget import budgets
+from ..facts.budget import budgets, with_moments
+from ..facts.chronology import chronological
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
 from ..facts.misuses import find_misuses
+from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
@@ -52,12 +54,16 @@ def diagnose(
 
 def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float) -> Diagnosis:
     """The diagnosis of evidence that is already read."""
+    evidence, quoted = without_documents(evidence)
+    evidence, order = chronological(evidence)
     facts = derive_facts(evidence)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
-    incidents = find_incidents(evidence)
-    device_budgets = budgets(evidence, facts)
-    verdict = decide(findings, find_incidents(told), facts, evidence.inputs)
+    incidents, in_focus = find_incidents(evidence), find_incidents(told)
+    if quoted:
+        findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
+    device_budgets = with_moments(budgets(evidence, facts), in_focus)
+    verdict = decide(findings, in_focus, facts, evidence.inputs)
     return Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts),
@@ -77,6 +83,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         failed_requests=failed_requests(evidence),
         windows=recorded_windows(evidence),
         notes=(
+            *order,
             *notes_on_looks(told, facts),
             *notes_on_figures(told, facts),
             *(f"A rule was left out: {each}" for each in playbook.problems),

@@ -58,7 +58,8 @@ def summarise(
     facts: FactSet,
 ) -> str:
     """Two sentences: what ran out with its numbers, then the cause (or that none is known) and who held it."""
-    return f"{_what_happened(verdict, incidents, budgets, facts)} {_why(verdict, findings)}"
+    then = f" {_capitalised(incidents[0].then)}." if incidents and incidents[0].then else ""
+    return f"{_what_happened(verdict, incidents, budgets, facts)}{then} {_why(verdict, findings)}"
 
 
 def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:

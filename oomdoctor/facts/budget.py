@@ -8,8 +8,9 @@ so a part that does not fit beside the surer ones before it (figures of another 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ..model.diagnosis import Budget
+from ..model.diagnosis import Budget, Incident
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import HostSample, RunRecord
@@ -29,6 +30,18 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
     for run in evidence.runs:
         found += [_host(run, facts), _cgroup(run), _process_limit(run, facts)]
     return tuple(budget for budget in found if budget is not None)
+
+
+def with_moments(found: Sequence[Budget], incidents: Sequence[Incident]) -> tuple[Budget, ...]:
+    """The budgets of devices that failed, each labelled where the report is about another failure than theirs."""
+    labelled = []
+    for budget in found:
+        own = next((incident for incident in incidents if incident.where == budget.where), None)
+        is_other = own is not None and own is not incidents[0] and ":" not in incidents[0].where
+        if own is not None and is_other and budget.request_bytes is not None:
+            budget = replace(budget, moment=f"at its own failure ({own.source})")
+        labelled.append(budget)
+    return tuple(labelled)
 
 
 def _engine(facts: FactSet) -> Budget | None:

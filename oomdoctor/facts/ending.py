@@ -71,11 +71,18 @@ def _is_kill(event: LogEvent) -> bool:
 
 def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
     """The program says that it went on, and no failure stands after it, nor a traceback that may be of one."""
-    fatal = (EventKind.DEVICE_OOM, EventKind.PROCESS_KILLED, EventKind.ENGINE_BUFFER_FAILED)
+    fatal = (
+        EventKind.DEVICE_OOM,
+        EventKind.PROCESS_KILLED,
+        EventKind.ENGINE_BUFFER_FAILED,
+        EventKind.HOST_ALLOCATION_FAILED,
+        EventKind.KERNEL_OOM,
+        EventKind.MEMORY_LIMIT_HIT,
+    )
     recovered: LogEvent | None = None
     for event in evidence.events:
         if event.kind is EventKind.RECOVERED:
-            recovered = event
+            recovered = None if event.word("how") == "restart" else event
         elif (event.kind in fatal and event.fields.get("fatal") is not False) or _may_be_the_end(event):
             if recovered is not None and event.kind is EventKind.EXCEPTION:
                 facts.put("exit.recovery_failed", True, event.source)

@@ -24,6 +24,7 @@ _DEVICE = {
     EventKind.ENGINE_KV_NONE,
     EventKind.ENGINE_KV_TOO_SMALL,
 }
+_POOL = {EventKind.ENGINE_KV_NONE, EventKind.ENGINE_KV_TOO_SMALL}
 _HOST = {EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT}
 _ENDS_AN_ENGINE = {
     *_DEVICE,
@@ -45,8 +46,8 @@ def focus(evidence: Evidence) -> Evidence:
 
     Of several runs: the latest that failed (the latest, where none did) with its own logs and snapshots. Of logs
     without a run, where a host's kill and a device's failure stand in different files: the kind that stands last, with
-    the files that hold no failure. Of a log in which an engine started again after it had failed: the last start that
-    failed. Of several snapshots: for each device the one whose word counts.
+    the files that hold no failure. Of a log in which a program was started again after it had failed: the last start
+    that failed. Of several snapshots: for each device the one whose word counts.
     """
     chosen = _parts(evidence)[0]
     return replace(chosen, snapshots=_speaking(chosen))
@@ -163,11 +164,17 @@ def _by_start(evidence: Evidence) -> list[Evidence]:
     if any(event.word("engine") in _STARTS_RUNNERS for event in evidence.events):
         return [evidence]
     starts: dict[str | None, list[list[LogEvent]]] = {}
-    for event in evidence.events:
-        of_file = starts.setdefault(event.source.path, [[]])
-        if event.kind is EventKind.ENGINE_START and any(map(_ends_an_engine, of_file[-1])):
-            of_file.append([])
-        of_file[-1].append(event)
+    for path, launches in _launches(evidence).items():
+        of_file = starts.setdefault(path, [[]])
+        for event in (event for event in evidence.events if event.source.path == path):
+            has_failed = any(map(_ends_an_engine, of_file[-1]))
+            if has_failed and (event.kind is EventKind.ENGINE_START or id(event) in launches):
+                of_file.append([])
+            elif has_failed and _cannot_follow(event, of_file[-1]):
+                last = max(place for place, one in enumerate(of_file[-1]) if _ends_an_engine(one))
+                of_file[-1], of_new = of_file[-1][: last + 1], of_file[-1][last + 1 :]
+                of_file.append(of_new)
+            of_file[-1].append(event)
     earlier: list[tuple[LogEvent, ...]] = []
     left_out: set[int] = set()
     for of_file in starts.values():
@@ -178,6 +185,27 @@ def _by_start(evidence: Evidence) -> list[Evidence]:
                 left_out.update(map(id, events))
     kept = tuple(event for event in evidence.events if id(event) not in left_out)
     return [replace(evidence, events=kept), *(Evidence(events=events) for events in earlier)]
+
+
+def _launches(evidence: Evidence) -> dict[str | None, set[int]]:
+    """By input, the commands typed between two failures: the second is of another start."""
+    found: dict[str | None, set[int]] = {event.source.path: set() for event in evidence.events}
+    waiting: dict[str | None, list[int]] = {}
+    for event in evidence.events:
+        path = event.source.path
+        if event.kind is EventKind.COMMAND_LINE:
+            waiting.setdefault(path, []).append(id(event))
+        elif _ends_an_engine(event):
+            found[path].update(waiting.pop(path, ()))
+    return found
+
+
+def _cannot_follow(event: LogEvent, before: list[LogEvent]) -> bool:
+    """Whether a failure is of another start than one before it: the pool and the device of one do not fail in turn."""
+    if not _ends_an_engine(event) or not (event.kind is EventKind.DEVICE_OOM or event.kind in _POOL):
+        return False
+    others = _POOL if event.kind is EventKind.DEVICE_OOM else {EventKind.DEVICE_OOM}
+    return any(one.kind in others and _ends_an_engine(one) for one in before)
 
 
 def _ends_an_engine(event: LogEvent) -> bool:

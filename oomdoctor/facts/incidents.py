@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..model.diagnosis import Incident
-from ..model.events import EventKind, LogEvent
+from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from ..model.source import Source
@@ -79,17 +80,38 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     of the input does, a run's own records being last.
     """
     mine = _latest_first([_told_by(focus(evidence))])
+    if mine and not evidence.runs and _started_again(evidence):
+        mine[0] = replace(mine[0], then="another start ran on after it")
     rest = _latest_first([_told_by(piece) for piece in others(evidence)])
     return _told_once([*mine, *rest])
 
 
+def _started_again(evidence: Evidence) -> bool:
+    """Whether a start after the last failure is seen to work: it counts on, or serves."""
+    started, works = False, False
+    for event in evidence.events:
+        if event.kind is EventKind.RECOVERED and event.word("how") == "restart":
+            works = True
+        elif event.kind in FAILURES and event.fields.get("fatal") is not False:
+            started, works = False, False
+        elif event.kind is EventKind.ENGINE_START:
+            started = True
+        elif event.kind in (EventKind.ENGINE_LOAD, EventKind.ENGINE_PHASE) and started:
+            works = works or event.kind is EventKind.ENGINE_LOAD or event.word("phase") == "serving"
+    return works
+
+
 def _told_once(incidents: list[Incident]) -> tuple[Incident, ...]:
-    """Of those that say the same of the same second the first."""
-    told: dict[tuple[object, ...], Incident] = {}
+    """Of those that say the same of the same second the first, unless another failure of that kind came between."""
+    told: list[Incident] = []
+    latest: dict[tuple[str, str], tuple[object, ...]] = {}
     for incident in incidents:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
-        told.setdefault((incident.where, incident.cause, incident.requested_bytes, second), incident)
-    return tuple(told.values())
+        kind, said = (incident.where, incident.cause), (incident.requested_bytes, second)
+        if latest.get(kind) != said:
+            latest[kind] = said
+            told.append(incident)
+    return tuple(told)
 
 
 def _latest_first(pieces: list[tuple[Incident, ...]]) -> list[Incident]:
@@ -128,6 +150,7 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
     name_member = member_namer(evidence)
     explained = _killed_for_memory(evidence)
+    sized = {e.source.path for e in evidence.of_kind(EventKind.DEVICE_OOM) if e.size("requested_bytes") is not None}
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
         words = _words_for(event, evidence)
@@ -138,6 +161,8 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
             continue  # the probe's record says the same, exactly
+        if event.kind is EventKind.DEVICE_OOM and event.source.path in sized and _says_nothing_more(event):
+            continue  # a summary of what a fuller message says
         if event.kind is EventKind.EXCEPTION and vanished:
             continue
         if _is_bare_kill(event) and any(_can_be_one_process(event, other) for other in stated):
@@ -150,6 +175,12 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
         yield Incident(
             event.time_seconds, where, words, str(event.source), requested, _speaks_of_memory(event, explained)
         )
+
+
+def _says_nothing_more(event: LogEvent) -> bool:
+    """`CUDA out of memory. Tried to...`: no size, no device, nobody's name."""
+    sizes = [name for name in event.fields if name.endswith("_bytes")]
+    return not sizes and event.device is None and event.rank is None
 
 
 def _is_bare_kill(event: LogEvent) -> bool:
@@ -166,6 +197,8 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
     if event.kind is EventKind.PROCESS_KILLED and not _is_bare_kill(event):
         return f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
+    if event.fields.get("request_impossible") is True:
+        return _FAILURES[EventKind.IMPOSSIBLE_SIZE]
     if event.kind in _FAILURES:
         return _FAILURES[event.kind]
     if event.kind is EventKind.EXCEPTION:

@@ -29,6 +29,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     ):
         for event in evidence.of_kind(kind):
             facts.put(name, True, event.source)
+    for event in evidence.events:
+        if event.fields.get("request_impossible") is True:
+            facts.put("oom.impossible_size", True, event.source)
     for event in evidence.of_kind(EventKind.ACCELERATOR_ERROR):
         if event.word("code") == "busy":
             facts.put("lookalike.device_busy", True, event.source)

@@ -161,29 +161,36 @@ class _Finder:
     def of_variable(self, name: str, value: str, where: str) -> Iterator[Misuse]:
         """The allocator's settings: the variable itself, then each option of it."""
         version = self.versions.get("torch")
+        parts = [part.strip() for part in re.split(r",(?![^\[]*\])", value) if part.strip()]
+        spelt = [self._with_colon(part) for part in parts]
+        right = (f"export PYTORCH_CUDA_ALLOC_CONF={','.join(spelt)}",)
         for known in self.misuses.known:
             if known.variable == name and known.may_be(version):
-                yield self._known(known, f"{name}={value}", where, (f"export PYTORCH_CUDA_ALLOC_CONF={value}",))
-        parts = [part.strip() for part in re.split(r",(?![^\[]*\])", value) if part.strip()]
-        chosen = {key.strip(): given.strip() for key, _, given in (part.partition(":") for part in parts)}
-        for part in parts:
-            key, colon, given = (text.strip() for text in part.partition(":"))
-            yield from self._allocator_option(f"{name}={part}", key, colon, given, where)
+                yield self._known(known, f"{name}={value}", where, right)
+        chosen = {key.strip(): given.strip() for key, _, given in (part.partition(":") for part in spelt)}
+        for part, meant in zip(parts, spelt, strict=True):
+            if part != meant:
+                why = "A colon stands between an option and its value; with = the setting cannot be read"
+                yield Misuse(f"{name}={part}", "refused", why, "Write it with a colon", right, where)
+                continue
+            key, _, given = (text.strip() for text in part.partition(":"))
+            yield from self._allocator_option(f"{name}={part}", key, given, where)
         for conflict in self.misuses.allocator_conflicts:
             for key in conflict.options if chosen.get(conflict.beside) == conflict.value else ():
                 if key in chosen:
                     what = f"{key}:{chosen[key]} beside {conflict.beside}:{conflict.value}"
                     yield Misuse(what, "ignored", conflict.why, "Leave one of the two out", (), where)
 
-    def _allocator_option(self, what: str, key: str, colon: str, chosen: str, where: str) -> Iterator[Misuse]:
+    def _with_colon(self, part: str) -> str:
+        """`max_split_size_mb=512` as torch reads it: with a colon."""
+        key, _, chosen = (text.strip() for text in part.partition("="))
+        return f"{key}:{chosen}" if any(key == one.name for one in self.misuses.allocator_options) else part
+
+    def _allocator_option(self, what: str, key: str, chosen: str, where: str) -> Iterator[Misuse]:
         version = self.versions.get("torch")
         known = {one.name: one for one in self.misuses.allocator_options}
         ends = "torch raises 'Unrecognized CachingAllocator option' at the first use of the device"
-        if not colon and "=" in key and key.split("=")[0] in known:
-            key, _, chosen = key.partition("=")
-            why = "A colon stands between an option and its value; with = the setting cannot be read"
-            yield Misuse(what, "refused", why, "Write it with a colon", _allocator_lines(key, chosen), where)
-        elif key not in known:
+        if key not in known:
             near = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
             why = f"No torch that is known here has this option: {ends}"
             lines = _allocator_lines(near[0], chosen) if near else ()
@@ -221,7 +228,7 @@ class _Finder:
         """What a program says itself; what would be right is told where the tables know it."""
         name, what = option.lstrip("-").replace("_", "-"), option if value is None else f"{option} {value}"
         if program == "PYTORCH_CUDA_ALLOC_CONF":
-            told = list(self._allocator_option(f"{program}={option}", option, ":", "", where))
+            told = list(self._allocator_option(f"{program}={option}", option, "", where))
             if told:
                 return told[0]
         for framework in sorted(_ENGINES):

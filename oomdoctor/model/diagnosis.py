@@ -137,6 +137,8 @@ class Budget:
     unattributed_bytes: int
     request_bytes: int | None = None
     """The request that did not fit; not a part of the total."""
+    moment: str = ""
+    """Which failure it shows, where that is not the one that the report is about; empty otherwise."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,8 @@ class Incident:
     requested_bytes: int | None = None
     is_memory: bool = True
     """False for an end that proves nothing by itself: a signal, exit 137."""
+    then: str = ""
+    """What came of it, where the input shows that something went on: a phrase."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class InputRecord:
 
     path: str
     kind: str
-    """'pytorch-snapshot', 'log', 'nvidia-smi', 'bundle', 'unknown' …"""
+    """'pytorch-snapshot', 'log', 'document' (about failures), 'nvidia-smi', 'bundle', 'unknown' …"""
     status: str
     """'read', 'partly' or 'refused'."""
     why: str = ""

@@ -20,6 +20,8 @@ class EventKind(str, Enum):
     """Every kind of event with the fields it may carry (a field the text does not give is absent, never 0).
 
     Sizes are `*_bytes` (int), lengths `*_tokens` (int), ratios 0..1 (float).
+    An event with requested_bytes may have `request_impossible` (True) instead: what was asked for is below zero, not a number
+    or more than any machine has.
     Any event may carry `repeats`: equal statements in the whole log, this one (the last of them) and the first included.
     """
 
@@ -90,7 +92,8 @@ class EventKind(str, Enum):
     WORKSPACE_TOO_SMALL = "workspace-too-small"
     """A fixed library workspace: requested_bytes, available_bytes, library, buffer"""
     RECOVERED = "recovered"
-    """The program says it went on after an OOM: how (retry|fallback|skipped-batch|smaller-batch), engine"""
+    """The program says, or shows by its steps, that it went on after an OOM: how (retry|fallback|skipped-batch|
+    smaller-batch|went-on|restart: another start of it did, the one that failed did not), engine"""
     # --- engines (each with engine: vllm|sglang|llama.cpp|ollama|tgi|lmdeploy|tensorrt-llm|deepspeed|mlc|mlx|…) -
     ENGINE_START = "engine-start"
     """version, options (tuple of (name, value) as printed, long names without dashes), ignored_options (names the engine says
@@ -177,6 +180,34 @@ class EventKind(str, Enum):
     """package, version"""
 
 
+FAILURES = frozenset(
+    {
+        EventKind.DEVICE_OOM,
+        EventKind.ENGINE_BUFFER_FAILED,
+        EventKind.ENGINE_KV_NONE,
+        EventKind.ENGINE_KV_TOO_SMALL,
+        EventKind.ENGINE_STARTUP_SHORT,
+        EventKind.ENGINE_NEIGHBOUR_CHANGED,
+        EventKind.ENGINE_WARMUP_FAILED,
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        EventKind.ENGINE_STATE_POOL_SHORT,
+        EventKind.ENGINE_HOST_SHORT,
+        EventKind.HOST_ALLOCATION_FAILED,
+        EventKind.PINNED_ALLOCATION_FAILED,
+        EventKind.PROCESS_KILLED,
+        EventKind.KERNEL_OOM,
+        EventKind.MEMORY_LIMIT_HIT,
+        EventKind.SHM_EXHAUSTED,
+        EventKind.KERNEL_RESOURCE,
+        EventKind.DEVICE_ASSERT,
+        EventKind.IMPOSSIBLE_SIZE,
+        EventKind.SLOT_TABLE_FULL,
+        EventKind.WORKSPACE_TOO_SMALL,
+    }
+)
+"""Kinds that say that something failed."""
+
+
 @dataclass(frozen=True)
 class LogEvent:
     """One statement of a log. `kind` says which `fields` to expect (see EventKind)."""
@@ -192,6 +223,9 @@ class LogEvent:
     pid: int | None = None
     time_seconds: float | None = None
     """Unix time where the line gives one; None otherwise."""
+    after_seconds: float | None = None
+    """Of a failure: the time of its line or of the nearest one above that has one, for the order only. Where the log prints
+    no year, it is in 1972."""
 
     def number(self, name: str) -> int | float | None:
         """The numeric field `name`, or None when the text did not give it."""

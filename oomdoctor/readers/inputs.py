@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
@@ -19,7 +19,9 @@ from ..model.run import RunRecord
 from ..model.snapshot import Snapshot
 from .bundle import is_bundle, read_run
 from .identify import HEAD_BYTES, InputKind, archive_name, gunzip_head, identify, is_gzip
+from .pipes import PATIENCE_LOST, PIPE_SILENT_SECONDS, VIEW_OF_THE_KERNEL, Patient, is_view_of_the_kernel, what_it_is
 from .snapshot import read_snapshot
+from .text import RIDDLED, is_riddled_with_zeros
 
 MAX_FILES_IN_FOLDER = 2_000
 """A folder with more files is read up to here, in order of name, and the result says so."""
@@ -91,7 +93,7 @@ class _Reading:
             elif path.is_fifo():
                 self._read_fifo(path, shown)
             elif path.exists():
-                self.record(shown, "unknown", "refused", "neither a file nor a folder")
+                self.record(shown, "unknown", "refused", what_it_is(path))
             else:
                 self.record(shown, "unknown", "refused", "no such file")
         except OSError as error:
@@ -118,9 +120,13 @@ class _Reading:
     def _read_fifo(self, path: Path, shown: str) -> None:
         """What a shell makes of `<(kubectl logs trainer-0)`. Opening never waits: without a writer it is empty."""
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.set_blocking(number, True)
-        with os.fdopen(number, "rb") as stream:
-            self._read_pipe(stream, shown)
+        with os.fdopen(number, "rb", buffering=0) as stream:
+            patient = Patient(stream, PIPE_SILENT_SECONDS)
+            self._read_pipe(cast(BinaryIO, patient), shown)
+        if patient.gave_up:
+            last = self.inputs[-1]
+            why = f"{PATIENCE_LOST}; {last.why}" if last.why and patient.count else PATIENCE_LOST
+            self.inputs[-1] = replace(last, status="partly" if patient.count else "refused", why=why)
 
     def _read_pipe(self, stream: BinaryIO, shown: str) -> None:
         head = stream.read(HEAD_BYTES)
@@ -174,6 +180,9 @@ class _Reading:
 
     def _read_file(self, path: Path, shown: str, quiet: bool = False) -> None:
         """`quiet`: an empty file is no news (a bundle's stderr.log of a silent program)."""
+        if is_view_of_the_kernel(path):
+            self.record(shown, "unknown", "refused", VIEW_OF_THE_KERNEL)
+            return
         try:
             with path.open("rb") as stream:
                 head = stream.read(HEAD_BYTES)
@@ -212,6 +221,8 @@ class _Reading:
             self.record(
                 shown, kind.value, "refused", f"it is {archive_name(content)}: unpack it and give what is inside"
             )
+        elif is_riddled_with_zeros(gunzip_head(head) if is_gzip(head) else head):
+            self.record(shown, kind.value, "refused", RIDDLED)
         else:
             self.record(shown, kind.value, "refused", "binary data that is neither a snapshot nor text")
 
@@ -230,7 +241,8 @@ class _Reading:
         self.devices += reading.device_readings
         only_devices = bool(reading.device_readings) and not reading.events
         notes = "; ".join(reading.notes)
-        self.record(shown, "nvidia-smi" if only_devices else "log", "partly" if notes else "read", notes)
+        kind = "nvidia-smi" if only_devices else "document" if reading.is_document else "log"
+        self.record(shown, kind, "partly" if notes else "read", notes)
 
 
 class _Resumed:

@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 class Utf8Chunks:
-    """Iterates over a binary stream as UTF-8 chunks: gunzipped, UTF-16 transcoded, byte-order mark dropped.
+    """Iterates over a binary stream as UTF-8 chunks: gunzipped, UTF-16 and UTF-32 transcoded, byte-order mark dropped.
 
     Bytes that are not UTF-8 pass through unchanged; `decode` reads the lines that hold them as Latin-1.
     """
@@ -83,22 +83,36 @@ class _Counted(io.RawIOBase):
 
 
 def _encoding(head: bytes) -> tuple[str | None, int]:
-    """The encoding when it is UTF-16 (None: ASCII-compatible) and the length of the byte-order mark."""
+    """The encoding when it is UTF-16 or UTF-32 (None: ASCII-compatible) and the length of the byte-order mark."""
     if head.startswith(codecs.BOM_UTF8):
         return None, 3
+    if head.startswith(codecs.BOM_UTF32_LE):  # begins as UTF-16's mark does
+        return "utf-32-le", 4
+    if head.startswith(codecs.BOM_UTF32_BE):
+        return "utf-32-be", 4
     if head.startswith(codecs.BOM_UTF16_LE):
         return "utf-16-le", 2
     if head.startswith(codecs.BOM_UTF16_BE):
         return "utf-16-be", 2
+    quarter = len(head) // 4
+    if quarter >= 2:
+        zeros = [head[place : 4 * quarter : 4].count(0) for place in range(4)]
+        if min(zeros[1:]) > _MOSTLY * quarter and zeros[0] < _HARDLY * quarter:
+            return "utf-32-le", 0
+        if min(zeros[:3]) > _MOSTLY * quarter and zeros[3] < _HARDLY * quarter:
+            return "utf-32-be", 0
     half = len(head) // 2
     if half >= 2:
         even, odd = head[0 : 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
         # Logs are mostly ASCII: every other byte of UTF-16 is zero, and hardly ever its neighbour.
-        if odd > 0.6 * half and even < 0.05 * half:
+        if odd > _MOSTLY * half and even < _HARDLY * half:
             return "utf-16-le", 0
-        if even > 0.6 * half and odd < 0.05 * half:
+        if even > _MOSTLY * half and odd < _HARDLY * half:
             return "utf-16-be", 0
     return None, 0
+
+
+_MOSTLY, _HARDLY = 0.6, 0.05
 
 
 def looks_like_text(head: bytes) -> bool:
@@ -112,13 +126,24 @@ def looks_like_text(head: bytes) -> bool:
     head = head[mark:]
     if encoding is not None:
         head = head.decode(encoding, "replace").encode()
-    if len(_ZEROS.findall(head)) > _MOST_GAPS:
-        return False
+    return len(_ZEROS.findall(head)) <= _MOST_GAPS and _is_text_but_for_zeros(head)
+
+
+def is_riddled_with_zeros(head: bytes) -> bool:
+    """Whether it would be text if the zero bytes that stand everywhere in it were taken out."""
+    return head.count(0) < len(head) / 2 and _is_text_but_for_zeros(head) and b"\n" in head
+
+
+def _is_text_but_for_zeros(head: bytes) -> bool:
     rest = head.replace(b"\0", b"")
     strange = len(rest) - len(rest.translate(None, _RARE_IN_TEXT))
     return (bool(rest) or not head) and strange <= 0.02 * len(rest)
 
 
+RIDDLED = (
+    "text with zero bytes all over it, which no log has: take them out, as in tr -d '\\000' < FILE > clean.log, "
+    "and give that"
+)
 _ZEROS = re.compile(rb"\0+")
 _MOST_GAPS = 3
 """Where a log was cut short while its program wrote on, or the machine died, a run of zeros fills the gap."""
@@ -144,7 +169,8 @@ _CONTINUATION = bytes(range(0x80, 0xC0))
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # CSI: colours, cursor
-    r"|\x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)?"  # OSC: titles, links
+    r"|\x1b\][^\x07\x1b\x9c]{0,2000}(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links
+    r"|\x1b\](?:[0-9]{1,4};)?"  # one that was cut: what follows is the line
     r"|\x1b[()*+][0-9A-Za-z]"
     r"|\x1b[ -/]{0,4}[0-~]?"
     r"|(?:\\x1b|\\u001b|\\033|#033|\^\[)\[[0-9;]{0,24}[mK]"  # as escaped by a logger or by syslog

@@ -44,6 +44,8 @@ class BudgetView:
     """A bar. The segments' bytes add up to the total exactly; those of no bytes are not drawn."""
 
     where: str
+    """With what is said of its moment."""
+    place: str
     total_bytes: int
     total: str
     capacity: float
@@ -81,7 +83,7 @@ def view_budget(budget: Budget) -> BudgetView:
         known = one_line(how_known, 80)
         segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
         position += max(size, 0)
-    where = one_line(budget.where, 60)
+    where = one_line(f"{budget.where}, {budget.moment}" if budget.moment else budget.where, 140)
     total = format_bytes(budget.total_bytes)
     asked = None
     if request is not None:
@@ -90,6 +92,7 @@ def view_budget(budget: Budget) -> BudgetView:
         asked = RequestBar(request, format_bytes(request), free_start / axis, (end - free_start) / axis, cut)
     return BudgetView(
         where=where,
+        place=budget.where,
         total_bytes=budget.total_bytes,
         total=total,
         capacity=budget.total_bytes / axis,

@@ -38,7 +38,13 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "budget": [_budget(budget) for budget in diagnosis.budgets],
         "owners": [_owner(holding) for holding in diagnosis.holdings],
         "incidents": [
-            {"when": each.when_seconds, "where": each.where, "cause": each.cause, "source": each.source}
+            {
+                "when": each.when_seconds,
+                "where": each.where,
+                "cause": each.cause,
+                "source": each.source,
+                **({"then": each.then} if each.then else {}),
+            }
             for each in diagnosis.incidents
         ],
         "missing": [
@@ -183,6 +189,7 @@ def _budget(budget: Budget) -> dict[str, Any]:
         "total_bytes": budget.total_bytes,
         "parts": [{"name": part.name, "bytes": part.bytes, "how_known": part.how_known} for part in budget.parts],
         "unattributed_bytes": budget.unattributed_bytes,
+        **({"moment": budget.moment} if budget.moment else {}),
     }
 
 

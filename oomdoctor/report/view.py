@@ -209,7 +209,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
             IncidentView(
                 when="time not known" if each.when_seconds is None else format_time(each.when_seconds),
                 where=one_line(each.where, 80),
-                cause=one_line(each.cause, _LINE),
+                cause=one_line(f"{each.cause}; {each.then}" if each.then else each.cause, _LINE),
                 requested="" if each.requested_bytes is None else format_bytes(each.requested_bytes),
                 source=one_line(each.source, _SOURCE),
             )
@@ -330,7 +330,7 @@ def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...
 def _holders(holdings: tuple[HoldingView, ...], bar: BudgetView | None) -> tuple[Figure, ...]:
     """The three largest of the place; where nothing is known of owners, the largest parts of the bar."""
     here = sorted(
-        (each for each in holdings if each.is_owner and (bar is None or each.where == bar.where)),
+        (each for each in holdings if each.is_owner and (bar is None or each.where == bar.place)),
         key=lambda each: -each.bytes,
     )
     if here:

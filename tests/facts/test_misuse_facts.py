@@ -148,6 +148,15 @@ def test_options_of_the_allocator(version, value, what):
     assert list(told) == ([] if what is None else [f"PYTORCH_CUDA_ALLOC_CONF={what}"])
 
 
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_what_is_to_be_copied_has_the_colon_that_torch_wants(name):
+    told = found(torch("2.6.0"), command=f"{name}=max_split_size_mb=512,expandable_segments:True python train.py")
+    assert len(told) == (2 if name == "PYTORCH_ALLOC_CONF" else 1)
+    for one in told.values():
+        assert one.lines == ("export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:512,expandable_segments:True",)
+    assert "colon" in told[f"{name}=max_split_size_mb=512"].why
+
+
 def test_a_misspelt_option_of_the_allocator_is_told_the_right_one():
     told = found(command="PYTORCH_CUDA_ALLOC_CONF=expandable_segment:True python train.py")
     (one,) = told.values()

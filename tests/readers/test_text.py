@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oomdoctor.readers.text import Utf8Chunks, clean, decode, looks_like_text
+from oomdoctor.readers.text import Utf8Chunks, clean, decode, is_riddled_with_zeros, looks_like_text
 
 TEXT = "step 1 ✓\r\nloss 0.5 and some more words\nlast"
 
@@ -16,7 +16,9 @@ def content(raw: bytes) -> bytes:
     return b"".join(Utf8Chunks(io.BytesIO(raw)))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"]
+)
 def test_every_encoding_reads_as_utf8(encoding: str) -> None:
     assert content(TEXT.encode(encoding)).decode() == TEXT
     assert content(b"\xfe\xff" + TEXT.encode("utf-16-be")).decode() == TEXT
@@ -29,6 +31,20 @@ def test_gzip_by_content_and_damaged() -> None:
     assert TEXT.encode() in b"".join(chunks)
     assert "ends early" in chunks.notes[0]
     assert content(gzip.compress(TEXT.encode("utf-16"))).decode() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("raw", "riddled"),
+    [
+        (TEXT.replace("o", "o\0").encode() * 9, True),
+        (b"step\0\0\n" * 9, True),
+        (TEXT.encode(), False),
+        (bytes(range(256)) * 9, False),
+        (b"\0" * 500 + b"a\n", False),
+    ],
+)
+def test_text_riddled_with_zeros_is_told_from_other_data(raw: bytes, riddled: bool) -> None:
+    assert (is_riddled_with_zeros(raw) and not looks_like_text(raw)) is riddled
 
 
 def test_bytes_read_counts_what_is_stored() -> None:
@@ -44,6 +60,8 @@ def test_bytes_read_counts_what_is_stored() -> None:
         ("\x1b[31mError\x1b[0m: x", "Error: x"),
         ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\ end", "link end"),
         ("\x1b]0;title\x07text", "text"),
+        ("\x1b]0;user@host: CUDA out of memory", "user@host: CUDA out of memory"),
+        ("\x1b]8;;file CUDA out of memory \x1b[0m", ";file CUDA out of memory "),
         ("[1;36m(Worker pid=1)[0;0m text", "(Worker pid=1) text"),
         ("\\x1b[32mINFO\\x1b[0m ready", "INFO ready"),
         ("#033[31mred#033[0m", "red"),

@@ -12,6 +12,10 @@ from ...model.devices import DeviceProcess, DeviceReading
 from ...model.source import Source
 from ...model.units import parse_size
 
+ARTEFACTS = (
+    "sizes in the output of nvidia-smi are negative, not numbers, or larger than the device: artefacts of the driver "
+    "or of what copied them, left out"
+)
 MOST_DEVICES = 64
 """Of one look; more than that is not a machine."""
 _MOST_PROCESSES = 512
@@ -124,6 +128,9 @@ class Piece:
     def finish(self, drafts: Iterable[Draft]) -> None:
         """Makes readings of drafts that say something."""
         for draft in drafts:
+            if draft.used is not None and draft.total is not None and draft.used > draft.total:
+                self.note(ARTEFACTS)
+                draft.used = None
             if draft.says_something and (reading := draft.reading(self.path)) is not None:
                 self.found += 1
                 self._ready.append(reading)
@@ -172,7 +179,20 @@ def size(text: str) -> int | None:
         found = parse_size(text)
     except ValueError:
         return None
-    return found if found >= 0 else None
+    return found if 0 <= found < _NO_DEVICE else None
+
+
+_NO_DEVICE = 1 << 60
+"""No device has an exbibyte; a driver that does not know prints 2^64 and its neighbours."""
+_ARTEFACT = re.compile(r"-[0-9][0-9.]{0,30}|[+-]?(?:nan|inf)(?:inity)?|\S{1,30} ?[KMG]i?B", re.IGNORECASE)
+
+
+def is_artefact(text: str) -> bool:
+    """Whether it stands where a size belongs and cannot be one: negative, not a number, or beyond any device."""
+    try:
+        return not 0 <= parse_size(text) < _NO_DEVICE
+    except ValueError:
+        return _ARTEFACT.fullmatch(text) is not None
 
 
 def ratio(text: str | None) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...model.devices import DeviceProcess
-from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, moment, ratio, size, whole
+from .piece import ARTEFACTS, MOST_DEVICES, Draft, Memory, Piece, TableLine, is_artefact, moment, ratio, size, whole
 
 ANCHORS = ("memory.used", "memory.total", "memory.free", "used_gpu_memory", "used_memory", "--query-", " MiB, ")
 
@@ -97,6 +97,10 @@ class Rows(Piece):
                 elif with_units is value.isdecimal() and not self.names_something:
                     return None
                 value = size(f"{value} {unit or 'MiB'}" if value.isdecimal() else value)
+                if value is None and is_artefact(text):
+                    self.note(ARTEFACTS)
+                    row[name] = None
+                    continue
             elif name in _NUMBERS and isinstance(value, str):
                 value = whole(value)
             if value is None and name in _CHECKED and not _UNKNOWN.fullmatch(text):

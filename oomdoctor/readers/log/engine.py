@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
 from ...model.devices import DeviceReading
 from ...model.diagnosis import Excerpt
-from ...model.events import LogEvent
+from ...model.events import FAILURES, LogEvent
 from ...model.source import Source
 from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
 from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
+from .document import is_document
 from .family import Family, Line
 from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
+from .order import MOST_TURNED_BYTES, NOT_TURNED, TURNED, Turned, is_newest_first
+from .peaks import Peaks
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
 from .scan import ESCAPE, Anchor
+from .stamps import stamp_of
 from .waiting import Tally, WaitingText
 
 _CONTEXT = 6
@@ -39,6 +44,10 @@ _LINES_AFTER_NEWS = 8
 _PASSED_OVER = (
     "of lines that a log repeats with ever other figures, those between the earliest and the latest were passed over"
 )
+_MOST_STAMPS, _LINES_TO_A_STAMP = 500, 200
+_HEAD = 1 << 16
+"""Bytes in which the order of a log shows."""
+_LONGEST_DOCUMENT = 1 << 20
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -54,6 +63,8 @@ class LogReading:
     bytes_read: int = 0
     lines_read: int = 0
     notes: tuple[str, ...] = ()
+    is_document: bool = False
+    """It reads as a text about failures, not as the log of one."""
 
 
 def read_log(
@@ -63,7 +74,39 @@ def read_log(
     progress: Callable[[int], None] | None = None,
 ) -> LogReading:
     """Reads `source` to its end. `progress` is told the bytes read so far, now and then. Never raises for content."""
-    return _Reader(shown_path, families).read(Utf8Chunks(source), progress)
+    chunks = Utf8Chunks(source)
+    pieces = iter(chunks)
+    read: list[bytes] = []
+    left = MOST_TURNED_BYTES
+    while left > MOST_TURNED_BYTES - _HEAD and (piece := next(pieces, b"")):
+        read.append(piece)
+        left -= len(piece)
+    head = b"".join(read)[:_HEAD]
+    if not is_newest_first(head):
+        reading = _Reader(shown_path, families).read(chunks, chain(read, pieces), progress)
+        about = bool(reading.events) and reading.bytes_read <= _LONGEST_DOCUMENT and is_document(decode(head))
+        return replace(reading, is_document=about)
+    while left > 0 and (piece := next(pieces, b"")):
+        read.append(piece)
+        left -= len(piece)
+    if left <= 0:
+        reading = _Reader(shown_path, families).read(chunks, chain(read, pieces), progress)
+        return replace(reading, notes=(*reading.notes, NOT_TURNED))
+    turned = Turned(b"".join(read))
+    again = Utf8Chunks(turned.stream())
+    return _in_place(_Reader(shown_path, families).read(again, iter(again), progress), turned, chunks)
+
+
+def _in_place(reading: LogReading, turned: Turned, chunks: Utf8Chunks) -> LogReading:
+    """What a turned log said, with the line numbers of the file."""
+    return replace(
+        reading,
+        events=tuple(replace(event, source=turned.source(event.source)) for event in reading.events),
+        excerpts=turned.excerpts(reading.excerpts),
+        device_readings=tuple(replace(one, source=turned.source(one.source)) for one in reading.device_readings),
+        bytes_read=chunks.bytes_read,
+        notes=(*chunks.notes, *reading.notes, TURNED),
+    )
 
 
 class _Span(NamedTuple):
@@ -83,6 +126,8 @@ class _Reader:
         self.rest = self.all
         self.tally = Tally(self.all)
         self.waiting: WaitingText | None = None
+        self.peaks = Peaks(())
+        """Of the lines that wait, those with the highest figures do not."""
         self.lines_of_all = 0
         """Lines for which everything is looked for once more."""
         self.ledger, self.shelf = EventLedger(), ExcerptShelf(path)
@@ -99,11 +144,13 @@ class _Reader:
         self.lines_before = 0
         """Lines of the log that end before the place counted to."""
         self.counted_to = 0
+        self.stamps_left = _MOST_STAMPS
+        """Failures of which it is still looked up when they were."""
 
-    def read(self, chunks: Utf8Chunks, progress: Callable[[int], None] | None) -> LogReading:
+    def read(self, chunks: Utf8Chunks, pieces: Iterable[bytes], progress: Callable[[int], None] | None) -> LogReading:
         done = 0
         """Place in the buffer up to which lines were handled."""
-        for chunk in chunks:
+        for chunk in pieces:
             self.coloured = self.coloured or ESCAPE in chunk
             drop = max(0, done - _REACH)
             self.count_lines(drop)
@@ -149,8 +196,11 @@ class _Reader:
         while (found := self.sought.scanner.find(self.buffer, place, end, self.coloured)) >= 0:
             place = self.handle_found(found, end)
         if self.waiting is not None:
+            passed_over = self.buffer[start:end]
+            for found in sorted(self.peaks.beyond(passed_over)):
+                self.handle_passed_over(start + found, end)
             self.count_lines(start)
-            self.waiting.add(self.buffer[start:end], self.offset + start, self.lines_before)
+            self.waiting.add(passed_over, self.offset + start, self.lines_before)
         return end
 
     def handle_found(self, found: int, end: int) -> int:
@@ -168,8 +218,18 @@ class _Reader:
             self.sought = self.all if self.lines_of_all > 0 else self.rest
         if self.tally.add(anchors, new):
             self.sought = self.rest = self.all.without(self.tally.full)
-            self.waiting = self.waiting or WaitingText(_WAITING, self.offset + span.end)
+            if self.waiting is None:
+                self.waiting = WaitingText(_WAITING, self.offset + span.end)
+                self.peaks = Peaks(self.all.peaks())
+                tuple(self.peaks.beyond(self.buffer[: span.end]))  # all of which has been read
         return max(span.end, found + 1)
+
+    def handle_passed_over(self, found: int, end: int) -> None:
+        """Reads a line that waits, or would be passed over."""
+        span = self.span_at(found)
+        self.handle_line(span, self.all.anchors_in(self.buffer[span.start : span.end]), end)
+        if self.waiting is not None:
+            self.waiting.mark(self.offset + span.start)
 
     def read_waiting(self) -> Sequence[str]:
         """Reads the last of the lines that were passed over; a note where there were more."""
@@ -280,6 +340,9 @@ class _Reader:
 
     def record(self, event: LogEvent, span: _Span, text: str) -> bool:
         """Whether it is something new."""
+        if event.kind in FAILURES and self.stamps_left > 0:
+            self.stamps_left -= 1
+            event = replace(event, after_seconds=self.stamp_above(span, text))
         new = self.ledger.add(event, span.number)
         if not self.shelf.wants(event.kind, span.number):
             return new
@@ -288,6 +351,11 @@ class _Reader:
         first = max(1, span.number - len(before))
         self.shelf.add(event.kind, span.number, first, [line[:_LONGEST_SHOWN] for line in lines])
         return new
+
+    def stamp_above(self, span: _Span, text: str) -> float | None:
+        """The time of the line, or of the nearest one above that has one."""
+        lines = chain((text,), islice(self.texts_before(span), _LINES_TO_A_STAMP))
+        return next((stamp for line in lines if (stamp := stamp_of(line)) is not None), None)
 
     def shown_before(self, place: int) -> list[str]:
         """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""

@@ -70,6 +70,10 @@ class Pattern:
     periodic: bool = False
     """Figures that a program in service prints again and again: of many such lines, the first and the last are read."""
 
+    peak: str = ""
+    """What stands before a figure in such a line: where lines are passed over for their number, the one with the
+    highest figure is read all the same."""
+
     @cached_property
     def compiled(self) -> re.Pattern[str]:
         """`regex`, compiled at its first use: of several hundred, one log needs a few."""

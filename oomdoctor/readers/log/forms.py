@@ -83,9 +83,9 @@ def form(engine: str, kind: EventKind, anchor: str, text: str, **always: FieldVa
     return Pattern(anchor, expanded(text), build)
 
 
-def reading(anchor: str, text: str, build: Build, *, periodic: bool = False) -> Pattern:
+def reading(anchor: str, text: str, build: Build, *, periodic: bool = False, peak: str = "") -> Pattern:
     """A form whose events `build` makes."""
-    return Pattern(anchor, expanded(text), build, periodic=periodic)
+    return Pattern(anchor, expanded(text), build, periodic=periodic, peak=peak)
 
 
 def index_of(name: str) -> int | None:

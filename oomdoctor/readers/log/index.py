@@ -38,6 +38,11 @@ class PatternIndex:
         found = self._by_anchor[anchor]
         return bool(found) and all(pattern.periodic for _, pattern in found)
 
+    def peaks(self) -> list[str]:
+        """The figures whose highest is looked for, of all anchors."""
+        found = (pattern.peak for patterns in self._by_anchor.values() for _, pattern in patterns)
+        return list(dict.fromkeys(filter(None, found)))
+
     @lru_cache(maxsize=8)  # noqa: B019  (there is one index of each set of families, and it is never let go)
     def without(self, anchors: frozenset[Anchor]) -> PatternIndex:
         """The index of the other anchors."""

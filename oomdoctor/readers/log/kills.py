@@ -210,6 +210,11 @@ FAMILY = Family(
             _killed("kubernetes", oom_stated=True),
         ),
         Pattern(
+            "OOMKilled",
+            r'(?i)"reason\\?": ?\\?"OOMKilled\b',
+            _killed("kubernetes", oom_stated=True),
+        ),
+        Pattern(
             "137",
             r"(?i)(?:exit(?:ed)?(?: with)?(?: code| status)|exit_?code)\"?[:= ]{1,12}\(?(?P<exit>137)\b",
             _killed("container"),

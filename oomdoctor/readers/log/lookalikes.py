@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 
 from ...model.events import EventKind, LogEvent
-from ...model.units import TIB
 from .family import Build, Family, Line, Pattern
-from .statement import SIZE, event, integer, size
-
-_NO_MACHINE = TIB << 20
-"""One exbibyte."""
+from .prose import quoted
+from .statement import NO_MACHINE, SIZE, event, integer, size
 
 
 def _kernel_resource(match: re.Match[str], line: Line) -> LogEvent:
@@ -38,7 +35,7 @@ def _device_fault(code: str) -> Build:
 
 def _impossible(match: re.Match[str], line: Line) -> LogEvent | None:
     requested = size(match["size"])
-    if requested is None or requested < _NO_MACHINE:
+    if requested is None or requested < NO_MACHINE:
         return None
     return event(EventKind.IMPOSSIBLE_SIZE, line, requested_bytes=requested)
 
@@ -52,7 +49,12 @@ _WRAPPED = 1 << 20
 
 
 def _went_on(how: str, engine: str | None = None) -> Build:
-    return lambda match, line: event(EventKind.RECOVERED, line, how=how, engine=engine)
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if quoted(line.text, match.start()):
+            return None
+        return event(EventKind.RECOVERED, line, how=how, engine=engine)
+
+    return build
 
 
 def _skipped(match: re.Match[str], line: Line) -> LogEvent | None:

@@ -77,10 +77,43 @@ def _box(match: re.Match[str], line: Stripped) -> None:
 
 def _docker_json(match: re.Match[str], line: Stripped) -> None:
     r"""`{"log":"text\n","stream":"stderr","time":"…"}`, as Docker's json-file driver stores it."""
-    text = match["text"].removesuffix("\\n").replace("\\u001b", "\x1b")
-    text = text.replace('\\"', '"').replace("\\t", "\t").replace("\\u003c", "<").replace("\\u003e", ">")
-    line.text = clean(text.replace("\\\\", "\\"))
+    line.text = clean(_unescaped(match["text"].removesuffix("\\n")))
     line.time_seconds = unix_time(match["time"])
+
+
+_MESSAGE_KEYS = r"(?:@?message|msg|log|line|textPayload|error|err|exception|exc_info|stack_?trace|stack|traceback)"
+_JSON_TEXT = re.compile(rf'(?i)"{_MESSAGE_KEYS}" ?: ?"(?P<text>(?:[^"\\]|\\.)*)"')
+_JSON_TIME = re.compile(
+    r'"(?:@?timestamp|time|ts|asctime)" ?: ?"(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)?)"'
+)
+
+
+def _json_record(match: re.Match[str], line: Stripped) -> None:
+    r"""The longest text of a record of a structured log; one that holds several lines is left to `unfold`."""
+    texts = [found["text"].removesuffix("\\n") for found in _JSON_TEXT.finditer(line.text)]
+    text = max(texts, key=len, default="")
+    if found := _JSON_TIME.search(line.text):
+        line.time_seconds = unix_time(found["time"])
+    if text and "\\n" not in text:
+        line.text = clean(_unescaped(text))
+
+
+def _unescaped(text: str) -> str:
+    for written, meant in (
+        ("\\u001b", "\x1b"),
+        ('\\"', '"'),
+        ("\\t", "\t"),
+        ("\\u003c", "<"),
+        ("\\u003e", ">"),
+        ("\\/", "/"),
+    ):
+        text = text.replace(written, meant)
+    return text.replace("\\\\", "\\")
+
+
+def _csv_row(match: re.Match[str], line: Stripped) -> None:
+    """A row of an export: a time in quotes, then the message in quotes as the last cell."""
+    line.text = line.text[match.end() :].rstrip().removesuffix('"').replace('""', '"')
 
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
@@ -118,9 +151,20 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
             ),
             _docker_json,
         ),
+        _Prefix(re.compile(rf'(?i)\{{(?=.{{0,4000}}"{_MESSAGE_KEYS}" ?: ?")'), _json_record),
+    ),
+    '"': (
+        _Prefix(re.compile(r'"[^"]{4,24}\d\d:\d\d[^"]{0,20}",(?:"[^"]{0,80}",){0,4}"'), _csv_row),
+        _Prefix(re.compile(rf'(?i)"{_MESSAGE_KEYS}" ?: ?"'), _json_record),
+    ),
+    " ": (
+        _Prefix(re.compile(r" {1,3}>(?:[ ]|$)"), _rest),
+        _Prefix(re.compile(rf'(?i) {{1,40}}(?="{_MESSAGE_KEYS}" ?: ?")'), _rest),
     ),
 }
 _KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP])?(?:[ ]|$)"), _stamp)
+_ACTIONS = _Prefix(re.compile(rf"[^\t]{{1,120}}\t[^\t]{{1,120}}\t\ufeff?(?P<time>{_ISO})(?:[ ]|$)"), _stamp)
+"""What `gh run view --log` puts before a line: job, step and time."""
 _SYSTEM_LOG = _Prefix(
     re.compile(
         rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) [A-Za-z0-9]\S{{0,119}} "
@@ -156,11 +200,14 @@ def strip(text: str) -> Stripped:
 
 def unfold(text: str) -> list[str]:
     r"""The lines of the text in a JSON record (`{"message": "first\n  second"}`); any other line by itself."""
-    if not text.startswith("{") or "\\n" not in text:
+    if "\\n" not in text or not (text.lstrip().startswith(("{", '"')) or _FOLDED.search(text)):
         return [text]
     *lines, last = re.split(r"(?<!\\)\\n", text)
     lines.append(re.split(r'(?<!\\)"', last, maxsplit=1)[0])
     return [line.replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") for line in lines]
+
+
+_FOLDED = re.compile(r'\b(?:msg|message|error|err|stack|stacktrace)="|Traceback \(most recent call last\):\\n')
 
 
 def strip_log_header(text: str) -> str:
@@ -177,7 +224,7 @@ def _candidates(text: str) -> tuple[_Prefix, ...]:
     if first.isdigit() and first.isascii():
         return (_SYSTEM_LOG, _KUBERNETES, _COMPOSE)
     if first.isalpha() and first.isascii():
-        return (_SYSTEM_LOG, _COMPOSE)
+        return (_SYSTEM_LOG, _COMPOSE, _ACTIONS) if "\t" in text else (_SYSTEM_LOG, _COMPOSE)
     return ()
 
 

@@ -30,6 +30,20 @@ _SHAPE_AT_END = re.compile(
 )
 
 
+_SOURCE = re.compile(
+    r"^\s*(?:\S{1,200}:\d{1,6}:\s*)?(?:raise |throw |print\(|TORCH_CHECK|//"
+    r"|(?:el)?if |except |assert |log(?:ger|ging)?\.|[\w.]{0,60}error\()"
+)
+_TO_A_MODEL = re.compile(
+    r"\bprompts?: ?[\[({]?[\"']|\\?\"(?:content|prompt|question|query|instruction|user_input)\\?\" ?: ?\\?\""
+)
+
+
+def quoted(text: str, place: int) -> bool:
+    """Whether a whole statement at `place` is source code, or what somebody wrote to a language model."""
+    return _SOURCE.match(text) is not None or _TO_A_MODEL.search(text, 0, place) is not None
+
+
 def mentioned(text: str, start: int, end: int) -> bool:
     """Whether people or source code, rather than a program, have the words [start, end) of the line `text`."""
     if _CODE.match(text) or _GOES_ON.match(text, end):

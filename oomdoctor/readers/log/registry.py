@@ -15,6 +15,7 @@ from . import (
     ollama,
     other_engines,
     other_frameworks,
+    recovery,
     runtimes,
     sglang,
     tensorflow_jax,
@@ -51,5 +52,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     *other_engines.FAMILIES,
     model_dimensions.FAMILY,
     versions.FAMILY,
+    recovery.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""

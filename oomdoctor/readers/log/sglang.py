@@ -277,7 +277,13 @@ def _batch(match: re.Match[str], line: Line) -> LogEvent | None:
 
 _SERVING: tuple[Pattern, ...] = (
     *(
-        reading(f"{stage} batch", rf"\b(?P<stage>{stage}) batch(?: \[[0-9]{{1,12}}\])?[.,] ", _batch, periodic=True)
+        reading(
+            f"{stage} batch",
+            rf"\b(?P<stage>{stage}) batch(?: \[[0-9]{{1,12}}\])?[.,] ",
+            _batch,
+            periodic=True,
+            peak=" token usage: ",
+        )
         for stage in ("Prefill", "Decode")
     ),
     _form(

@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ...model.events import EventKind, FieldValue, LogEvent
-from ...model.units import parse_size
+from ...model.units import TIB, parse_size
 from .family import Line
 
 SIZE = r"-?\d[\d,]{0,24}(?:\.\d{0,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
 """A size with its unit, to be put into a group. NumPy prints three digits with a bare dot: `298. GiB`."""
+
+NO_MACHINE = TIB << 20
+"""One exbibyte."""
 
 _LONGEST_TEXT = 2000
 _DIMENSION = re.compile(r"[0-9]{1,20}")
@@ -24,9 +27,12 @@ def event(kind: EventKind, line: Line, device: int | None = None, /, **fields: F
 def event_of(kind: EventKind, line: Line, fields: Mapping[str, FieldValue]) -> LogEvent:
     """An event of `line`. Fields that are None are left out: what the text does not give is absent.
 
-    A field `device` becomes the event's device.
+    A field `device` becomes the event's device. A request for less than nothing, or for what no machine has, is no
+    size: `request_impossible` says so in its place.
     """
-    device = fields.get("device")
+    device, requested = fields.get("device"), fields.get("requested_bytes")
+    if isinstance(requested, int) and not 0 <= requested < NO_MACHINE:
+        fields = {**fields, "requested_bytes": None, "request_impossible": True}
     return LogEvent(
         kind,
         line.source,
@@ -63,19 +69,32 @@ def shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(numbers) if len(numbers) == len(parts) else None
 
 
-def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 8) -> str:
+def joined(line: Line, ends: Iterable[str], beginnings: Iterable[str], most: int = 12) -> str:
     """The line, continued to the first of the next `most` lines that holds one of `ends`.
 
     When none does, or another statement begins before it, this one was cut rather than wrapped: the line stands alone.
     """
     ends, beginnings = tuple(ends), tuple(beginnings)
-    text = line.text
-    if any(end in text for end in ends):
-        return text
+    if any(end in line.text for end in ends):
+        return line.text
+    pieces = [line.text]
     for more in line.following(most):
         if any(beginning in more for beginning in beginnings):
             break
-        text = f"{text.rstrip()} {more.strip()}"
+        pieces.append(more)
+        text = _unwrapped(pieces)
         if any(end in text for end in ends):
             return text
     return line.text
+
+
+def _unwrapped(pieces: list[str]) -> str:
+    """Pieces as one line. A terminal cuts at its width, also in a word; where all are as long as that, it did.
+
+    A blank at the edge is lost when it is copied.
+    """
+    width = max(map(len, pieces[:-1]))
+    is_cut = len(pieces) > 2 and all(len(piece) >= width - 1 for piece in pieces[:-1])
+    if not is_cut:
+        return " ".join([pieces[0].rstrip(), *(piece.strip() for piece in pieces[1:])])
+    return "".join(piece if len(piece) == width else f"{piece} " for piece in pieces[:-1]) + pieces[-1]

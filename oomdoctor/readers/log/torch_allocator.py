@@ -9,7 +9,7 @@ from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
-from .prose import mentioned, printed
+from .prose import mentioned, printed, quoted
 from .statement import SIZE, event, integer, joined, size
 
 _UNKNOWN_SIZE = 1 << 60
@@ -31,6 +31,7 @@ _WARNING_PLACE = re.compile(r"^\S{1,300}:\d{1,7}: \w{1,40}Warning: ")
 _EXCEPTION_FIRST = re.compile(rf"{_CLASS}: ")
 
 _REQUEST = re.compile(rf"Tried to allocate ({SIZE})")
+_NO_NUMBER = re.compile(r"Tried to allocate [+-]?(?:nan|inf)", re.IGNORECASE)
 _OLD_DEVICE = re.compile(r"\((?:GPU|NPU|MLU|XPU) {1,3}(\d{1,4});")
 _NEW_DEVICE = re.compile(rf"GPU {{1,3}}(\d{{1,4}}) has a total capaci?ty of ({SIZE})")
 _PROCESS = re.compile(rf"[Pp]rocess (\d{{1,10}}|[A-Z]{{1,8}}|<\w{{1,10}}>) has ({SIZE}) memory in use")
@@ -59,7 +60,7 @@ _LONGEST_STATEMENT = 4000
 
 def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     """Any statement with `Tried to allocate`, from 1.0 to today, whole or cut."""
-    if "MPS allocated" in line.text:
+    if "MPS allocated" in line.text or quoted(line.text, match.start()):
         return ()
     text = joined(line, _ENDS, _BEGINNINGS)
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
@@ -68,8 +69,10 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     if limit := _BLOCK_LIMIT.search(before):
         fields["buffer_limit_bytes"] = int(limit[1]) * GIB
         who["backend"] = who["backend"] or "xpu"
-    if fields["requested_bytes"] is None and (
-        who["backend"] is None or mentioned(line.text, match.start(), match.end())
+    if (
+        fields["requested_bytes"] is None
+        and not fields["request_impossible"]
+        and (who["backend"] is None or mentioned(line.text, match.start(), match.end()))
     ):
         return ()
     return (event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement)),)
@@ -80,7 +83,9 @@ _BLOCK_LIMIT = re.compile(r"can NOT allocate memory block with size larger than 
 
 
 def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
-    found = {name: amount for name, label in _SIZES.items() if (amount := _size_before(statement, label)) is not None}
+    sizes = {name: _size_before(statement, label) for name, label in _SIZES.items()}
+    found = {name: amount for name, amount in sizes.items() if amount is not None and 0 <= amount < _UNKNOWN_SIZE}
+    unsized = any(amount is not None and not _known(amount) for amount in sizes.values())
     free = found.get("free", found.get("free_now"))
     request = _REQUEST.search(statement)
     old, new = _OLD_DEVICE.search(statement), _NEW_DEVICE.search(statement)
@@ -104,10 +109,12 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     total = size(new[2]) if new else found.get("total")
     own = size(match[1]) if (match := _OWN.search(statement)) else None
     others = tuple((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
-    unknown = any(value is not None and not _known(value) for value in (total, own, free)) or None
+    unknown = total == 0 or unsized or any(size is not None and not _known(size) for size in (total, own)) or None
     fields: dict[str, FieldValue] = {
         "requested_bytes": size(request[1]) if request else None,
-        "total_bytes": total if _known(total) else None,
+        "request_impossible": True if _NO_NUMBER.match(statement) else None,
+        # No device has 0 bytes: it is what a driver answers that cannot tell.
+        "total_bytes": total if total and _known(total) else None,
         "free_bytes": free if _known(free) else None,
         "allocated_bytes": allocated,
         "active_bytes": found.get("active"),
@@ -135,7 +142,7 @@ def _size_before(statement: str, label: str) -> int | None:
 
 
 def _known(value: int | None) -> bool:
-    return value is not None and value < _UNKNOWN_SIZE
+    return value is not None and 0 <= value < _UNKNOWN_SIZE
 
 
 def _pid(text: str) -> int | None:
@@ -175,6 +182,17 @@ def _no_request(match: re.Match[str], line: Line) -> LogEvent | None:
         return None
     who = _who(line.text[: match.end()])
     return event(EventKind.DEVICE_OOM, line, **who, generation="bare")
+
+
+def _cut_off(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The end of a statement whose beginning is not there."""
+    if any("Tried to allocate" in text for text in (line.text, *line.preceding(12))):
+        return None
+    text = "\n".join([*line.preceding(3), line.text])
+    fields, device = _amounts(text if "total capac" in text else line.text)
+    if fields["allocated_bytes"] is None or quoted(line.text, match.start()):
+        return None
+    return event(EventKind.DEVICE_OOM, line, device, **fields, advice=_advice(text))
 
 
 def _old_runtime(match: re.Match[str], line: Line) -> LogEvent:
@@ -270,6 +288,8 @@ FAMILY = Family(
             r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)",
             _no_request,
         ),
+        Pattern("by PyTorch but unallocated", r"\bis reserved by PyTorch but unallocated", _cut_off),
+        Pattern("reserved in total by PyTorch", r"\breserved in total by PyTorch\)", _cut_off),
         Pattern("cuda runtime error (2)", r"cuda runtime error \(2\) {0,2}: out of memory", _old_runtime),
         Pattern(
             "THCudaCheck FAIL",

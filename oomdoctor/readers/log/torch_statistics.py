@@ -100,6 +100,7 @@ FAMILY = Family(
             "Max_MA ",
             rf"\bMA ({SIZE})\s{{1,20}}Max_MA ({SIZE})\s{{1,20}}CA ({SIZE})\s{{1,20}}Max_CA ({SIZE})",
             _deepspeed_device,
+            peak="Max_MA ",
         ),
         Pattern(
             "CPU Virtual Memory:",
@@ -111,6 +112,7 @@ FAMILY = Family(
             r"memory \(MB\) \| allocated: (\d+(?:\.\d*)?) \| max allocated: (\d+(?:\.\d*)?)"
             r" \| reserved: (\d+(?:\.\d*)?) \| max reserved: (\d+(?:\.\d*)?)",
             _megatron,
+            peak="| max allocated: ",
         ),
     ),
 )

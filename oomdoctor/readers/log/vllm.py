@@ -415,6 +415,7 @@ _SERVING: tuple[Pattern, ...] = (
         r" (?:Pending|Waiting): {waiting:n} reqs,.{0,160}?KV cache usage: {kv_usage:percent}%",
         _load,
         periodic=True,
+        peak="KV cache usage: ",
     ),
     _form(
         EventKind.ENGINE_PREEMPTED,

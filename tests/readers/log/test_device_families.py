@@ -191,7 +191,7 @@ EACH: list[tuple[str, tuple[K, dict[str, Any]]]] = [
         (K.DEVICE_ASSERT, {"assertion": "srcIndex < srcSelectDimSize", "code": "device-side assert"}),
     ),
     ("CUDA OOM while saving (trying to allocate 1EB memory)", (K.IMPOSSIBLE_SIZE, {})),
-    ("trying to allocate 16 EiB", (K.IMPOSSIBLE_SIZE, {"requested_bytes": 1 << 64})),
+    ("trying to allocate 16 EiB", (K.IMPOSSIBLE_SIZE, {"request_impossible": True})),
     ("| WARNING: ran out of memory in worker 0, skipping batch", (K.RECOVERED, {"how": "skipped-batch"})),
     (
         "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.",

@@ -84,3 +84,34 @@ def test_work_on_ever_new_failures_is_bounded_and_the_first_and_the_last_are_kep
     assert kinds[-1] is K.PROCESS_KILLED
     assert reading.events[-1].source.line == count + 1
     assert any("passed over" in note for note in reading.notes)
+
+
+FLOODS = {
+    "kv_usage": (
+        lambda number, high: load(number).replace("usage: 1.0%", f"usage: {98.7 if high else 1.0}%"),
+        0.987,
+    ),
+    "token usage": (
+        lambda number, high: (
+            f"[2026-01-01 00:00:00] Decode batch. #running-req: {number}, #token: 10, "
+            f"token usage: {0.97 if high else 0.01}, gen throughput (token/s): 1.0\n"
+        ),
+        0.97,
+    ),
+    "allocated": (
+        lambda number, high: (
+            f"(after {number} iterations) memory (MB) | allocated: {number}.5 | max allocated: "
+            f"{90000.5 if high else number + 0.5} | reserved: 1.0 | max reserved: 2.0\n"
+        ),
+        round(90000.5 * (1 << 20)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "highest"), FLOODS.values(), ids=FLOODS)
+def test_the_highest_figure_is_read_wherever_it_stands(line, highest) -> None:
+    reading = read("".join(line(number, number == 15_000) for number in range(60_000)))
+    fields = ("kv_usage", "peak_allocated_bytes")
+    found = [event for event in reading.events if highest in [event.fields.get(name) for name in fields]]
+    assert [event.source.line for event in found] == [15_001]
+    assert len(reading.events) <= 4001

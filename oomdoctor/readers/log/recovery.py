@@ -1,0 +1,139 @@
+"""Programs that went on after memory ran out, by their own words near the failure or by the steps that follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ...model.events import EventKind, LogEvent
+from .family import Family, Line, Pattern
+from .prefixes import strip_log_header
+from .prose import mentioned, quoted
+from .statement import event
+
+_NEAR = 4
+"""Lines between a failure and what the program says it does about it."""
+_AHEAD, _BEHIND = 120, 60
+"""Lines after and before a failure in which steps are looked for."""
+_FEWEST_STEPS = 3
+"""Steps that follow a failure; fewer may be another rank's, on its way to wait for the one that failed."""
+
+_RAN_OUT = re.compile(
+    r"out[ -]of[ -]memory|\bOOM\b|OutOfMemory|MemoryError|RESOURCE_EXHAUSTED|cannot allocate memory|unable to allocate",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    r"(?i)(?<![a-z])(?P<what>(?:global[_ ])?steps?|epochs?|iter(?:ation)?s?|batch(?:es)?|round|episode|update|sample"
+    r"|requests?|prompt|image|file|frame|document|doc|task|trial|chunk|row|item)"
+    r"(?![a-z_-]|[ _-]?size)[\"']?\s{0,3}[:=#\[(]{0,2}\s{0,3}(?P<number>[0-9]{1,9})(?![0-9.])"
+)
+_BAR = re.compile(r"(?P<number>[0-9]{1,9})/[0-9]{1,9} \[[0-9:]{4,9}<")
+_FINISHED = re.compile(
+    r"(?i)(?:^\W{0,4}|\b(?:info|result|status)\b\W{1,4})(?:done[.!]?\s*(?:$|best|saved|total|in )"
+    r"|(?:all |the )?(?:training|fine-?tuning|evaluation|inference|job|run|test|script|program|process)s?"
+    r"(?: \w{1,20}){0,2} (?:is |has |was )?(?:complete[d]?|finished|done|succeeded)\b)"
+    r"|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?0\b"
+)
+_SERVED = re.compile(r"\"POST [^\"]{1,300} HTTP/[0-9.]{1,3}\"\W{1,3}2[0-9][0-9]\b")
+_ENDED = re.compile(
+    r"(?i)^Traceback \(most|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?[1-9]|ChildFailedError"
+    r"|^\s{0,3}Killed\s*$|Segmentation fault|core dumped|Aborted"
+)
+_STARTED_AGAIN = re.compile(
+    r"(?i)\b(?:re-?start(?:ing|ed)|re-?launch(?:ing|ed)|re-?spawn(?:ing|ed)|re-?schedul(?:ing|ed)|requeued)\b"
+    r"|^\s{0,4}(?:\(\S{1,40}\) )?(?:\S{1,80}[@:]\S{0,80})?[$#] (?:\w{1,40}=\S{1,80} ){0,6}"
+    r"(?:python|torchrun|accelerate|deepspeed|vllm|sh|bash|\./)"
+)
+_WORDS = re.compile(
+    r"(?i)\b(?:(?P<retry>re-?try(?:ing)?|try(?:ing)? again|attempt(?:ing)?) (?:\w{1,12} ){0,2}?"
+    r"(?:with|at|on|using|in) (?:\w{1,12} ){0,2}?"
+    r"(?:batch|micro|smaller|lower|half|chunk|tile|slice|fp16|bf16|int8|cpu|\d)"
+    r"|(?P<smaller>(?:reduc|decreas|lower|halv|shrink)(?:ing|ed)(?: the| per-device| micro| eval| train){0,2}"
+    r" ?(?:batch|micro|chunk|tile|window|num_|max_|size|resolution)\w{0,20}(?: size)?.{0,40}?(?:\bto\b|->|=>|→|\bby\b))"
+    r"|(?P<fallback>fall(?:ing|s)? ?back (?:to|on)|fell back (?:to|on)"
+    r"|(?:moving|offloading|switching) \S{1,30} to (?:the )?cpu)"
+    r"|(?P<skip>skip(?:ping|ped) (?:this |the |a )?"
+    r"(?:batch|sample|step|request|prompt|image|frame|example|item|trial)))\b"
+)
+_HOW = {"retry": "retry", "smaller": "smaller-batch", "fallback": "fallback", "skip": "skipped-batch"}
+
+
+def _said(match: re.Match[str], line: Line) -> LogEvent | None:
+    """`Reducing batch size to 16 and retrying`, on the line of the failure or a few lines after it."""
+    found = _WORDS.search(line.text)
+    if found is None or quoted(line.text, found.start()) or mentioned(line.text, found.start(), found.end()):
+        return None
+    if not _RAN_OUT.search(line.text) and not any(_RAN_OUT.search(text) for text in line.preceding(_NEAR)):
+        return None
+    return event(EventKind.RECOVERED, line, how=_HOW[found.lastgroup or "retry"])
+
+
+def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A failure after which the program counts on, or another start of it does."""
+    if any(_RAN_OUT.search(text) for text in line.following(2)):
+        return None  # of many in a row the last tells
+    after = [strip_log_header(text) for text in line.following(_AHEAD)]
+    ahead = next((place for place, text in enumerate(after) if _RAN_OUT.search(text)), len(after))
+    after = after[:ahead]  # of what comes later the later failure tells
+    if len(after) < 2 or any(_WORDS.search(text) for text in (line.text, *after[:_NEAR])):
+        return None  # in the second case its own words tell
+    steps = _steps(after)
+    finished = any(_FINISHED.search(text) for text in after)
+    served = sum(_SERVED.search(text) is not None for text in after) >= _FEWEST_STEPS
+    if len(steps) < _FEWEST_STEPS and not served and not (finished and steps) and not (finished and _restarts(after)):
+        return None
+    before = _steps(line.preceding(_BEHIND))
+    begun_again = bool(steps) and (not before or steps[0] < before[-1])
+    is_kill = _RAN_OUT.search(line.text) is None or _IS_KILL.search(line.text) is not None
+    if is_kill or _restarts(after) or any(_ENDED.search(text) for text in after) or begun_again:
+        return event(EventKind.RECOVERED, line, how="restart") if _restarts(after) or begun_again else None
+    return event(EventKind.RECOVERED, line, how="went-on")
+
+
+_IS_KILL = re.compile(r"oom[_-]kill|OOM ?Killed|Killed process", re.IGNORECASE)
+
+
+def _restarts(texts: Sequence[str]) -> bool:
+    return any(_STARTED_AGAIN.search(text) for text in texts)
+
+
+def _steps(texts: Sequence[str]) -> list[int]:
+    """The rising numbers of the counter that most lines print."""
+    counters: dict[str, list[int]] = {}
+    for text in texts:
+        for found in (*_STEP.finditer(text), *_BAR.finditer(text)):
+            what = found.groupdict().get("what") or "bar"
+            numbers = counters.setdefault(what.lower(), [])
+            if not numbers or int(found["number"]) > numbers[-1]:
+                numbers.append(int(found["number"]))
+    return max(counters.values(), key=len, default=[])
+
+
+_LED_BY = {
+    r"(?:reduc|decreas|lower|halv|shrink|Reduc|Decreas|Lower|Halv|Shrink)(?:ing|ed) (?:[a-z-]{1,12} ){0,2}": (
+        "batch", "micro", "chunk", "tile", "window", "num_", "max_", "size", "resolution",
+    ),
+    r"(?:[Rr]e-?try(?:ing)?|[Tt]ry(?:ing)? again|[Aa]ttempt(?:ing)?) ": ("with ", "at ", "on ", "using ", "in "),
+    r"(?:[Mm]oving|[Oo]ffloading|[Ss]witching) [^ ]{1,30} ": ("to CPU", "to cpu", "to the CPU"),
+    r"[Ff](?:all(?:ing|s)?|ell) ?back ": ("to ", "on "),
+    r"[Ss]kipp(?:ing|ed) (?:this |the |a )?": (
+        "batch", "sample", "step", "request", "prompt", "image", "frame", "example", "item", "trial",
+    ),
+}  # fmt: skip
+"""What stands before the anchors, which alone are common words."""
+
+FAMILY = Family(
+    "recovery",
+    (
+        *(
+            Pattern(anchor, re.escape(anchor), _said, led_by=led_by)
+            for led_by, anchors in _LED_BY.items()
+            for anchor in anchors
+        ),
+        Pattern("out of memory", r"(?i)out of memory", _went_on),
+        Pattern("MemoryError", r"MemoryError\b", _went_on),
+        Pattern("OOM Killed", r"OOM Killed", _went_on),
+        Pattern("oom_kill event", r"oom_kill event", _went_on),
+        Pattern("Killed process", r"Killed process \d", _went_on),
+    ),
+)
