@@ -8,7 +8,7 @@ DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test device test-device device-versions test-device-versions lint reports vendor playbook bench clean
+.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -17,9 +17,13 @@ demo: .venv/installed
 
 # With the tests on the emulated CUDA device (tests/device/README.md) where its environment has been made.
 test: .venv/installed-test
-	@$(BIN)/python -m pytest $(PYTEST_ARGS); status=$$?; \
+	@$(BIN)/python -m pytest -m 'not extended' $(PYTEST_ARGS); status=$$?; \
 	  why=$$($(BIN)/python tests/device/emulate.py --check 2>&1) || \
 	  printf '%s\n' "Skipped: the tests on the emulated CUDA device ($$why)." "To run them: make test-device"; exit $$status
+
+# What goes through more versions of torch and more scenarios than a change needs each time.
+test-extended: .venv/installed-test
+	@$(BIN)/python -m pytest -m extended $(PYTEST_ARGS)
 
 # The environment of the emulated CUDA device: 1.3 GB, outside the repository.
 device: .venv/installed-test

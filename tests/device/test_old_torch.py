@@ -18,6 +18,7 @@ TORCH = "2.0.1"
 pytestmark = [
     pytest.mark.device,
     pytest.mark.slow,
+    pytest.mark.extended,
     pytest.mark.skipif(
         not environment(TORCH).is_made, reason=f"made by: python tests/device/emulate.py --torch {TORCH} -- true"
     ),

@@ -68,6 +68,7 @@ def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
     _check(_run(load(name), tmp_path / "incident", DEFAULT_TORCH))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", OF_EACH_KIND)
 @pytest.mark.parametrize("torch", FURTHER_TORCH)
 def test_it_is_found_with_an_older_torch_too(torch: str, name: str, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ SCENARIOS = [
     if _alone(load(name)) and name not in ("spawn_worker", "kv_growth_expandable", "neighbour_comes_and_goes")
 ]
 
+IN_SHORT = ("random_frees", "long_prompt")
+
 
 def record(device: Device, script: Path, settings: str, output: Path) -> Snapshot | None:
     """The snapshot of the last request that failed when the script ran with these settings; None if none did."""
@@ -87,7 +89,9 @@ def simulate(snapshot: Snapshot, scenario: Scenario, allowed_bytes: int | None =
     return Simulation(snapshot, oom, Card(scenario.cards().memory_bytes[oom.device], allowed_bytes))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", [name if name in IN_SHORT else pytest.param(name, marks=pytest.mark.extended) for name in SCENARIOS]
+)
 def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
     name: str, device_with: Callable[..., Device], tmp_path: Path
 ) -> None:
@@ -163,7 +167,7 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in (2, 3))])
 def test_every_setting_does_what_torch_does_and_foretells_every_other(
     seed: int, device_with: Callable[..., Device], tmp_path: Path
 ) -> None:
@@ -211,6 +215,7 @@ def test_garbage_collection_under_a_memory_fraction(device_with: Callable[..., D
     assert simulation.trust.exact, simulation.trust
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("torch", ["2.1.2", "2.6.0"])
 @pytest.mark.parametrize("options", ["", "expandable_segments:True"])
 def test_the_model_does_what_older_releases_do(
