@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,12 @@ class Architecture:
     assumptions: tuple[str, ...] = ()
     """What the configuration leaves to its class, and which value that class has."""
 
+    @cached_property
+    def alike(self) -> tuple[tuple[Cache, int], ...]:
+        """The different caches and how many layers have each."""
+        return tuple(Counter(self.caches).items())
+
     @property
     def windowed(self) -> bool:
         """Whether some layer looks back a limited number of tokens."""
-        return any(isinstance(each, Attention) and each.window is not None for each in self.caches)
+        return any(isinstance(each, Attention) and each.window is not None for each, _ in self.alike)

@@ -68,26 +68,26 @@ def row_bytes(cache: Cache, settings: CacheSettings) -> int:
 def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
     """What each further token of one sequence adds once every window is full, on one rank."""
     total = 0
-    for cache in architecture.caches:
+    for cache, layers in architecture.alike:
         if _is_windowed(cache, settings):
             if settings.engine is SGLANG:
                 share, whole = SGLANG_WINDOW_SHARE
-                total += row_bytes(cache, settings) * share // whole
+                total += layers * row_bytes(cache, settings) * share // whole
         elif isinstance(cache, Attention | Latent):
-            total += row_bytes(cache, settings)
+            total += layers * row_bytes(cache, settings)
     return total
 
 
 def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
     """What one sequence of `context` tokens keeps besides: windows, states, cross attention, on one rank."""
     total = 0
-    for cache in architecture.caches:
+    for cache, layers in architecture.alike:
         if isinstance(cache, State):
-            total += _state_bytes(cache, settings)
+            total += layers * _state_bytes(cache, settings)
         elif isinstance(cache, CrossAttention):
-            total += (cache.positions or context) * row_bytes(cache, settings)
+            total += layers * (cache.positions or context) * row_bytes(cache, settings)
         elif _is_windowed(cache, settings) and settings.engine is not SGLANG:
-            total += tokens_kept(cache, settings, context) * row_bytes(cache, settings)
+            total += layers * tokens_kept(cache, settings, context) * row_bytes(cache, settings)
     return total
 
 
@@ -120,8 +120,8 @@ def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: i
     if settings.engine is not TRANSFORMERS:
         return 0
     return sum(
-        (context - tokens_kept(cache, settings, context)) * row_bytes(cache, settings)
-        for cache in architecture.caches
+        layers * (context - tokens_kept(cache, settings, context)) * row_bytes(cache, settings)
+        for cache, layers in architecture.alike
         if _is_windowed(cache, settings)
     )
 
