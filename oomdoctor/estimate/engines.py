@@ -30,38 +30,12 @@ class Engine:
     """What captured graphs take, assumed."""
     conv_columns_less: int
     """A convolution of n columns keeps n inputs in transformers, n - 1 elsewhere."""
-    notes: tuple[str, ...] = ()
 
 
-TRANSFORMERS = Engine(
-    "transformers", 1, None, 1.0, "", 500 * MIB, 0, 0,
-    (
-        "transformers before 5.13 keeps expanded heads for multi-head latent attention, and before 4.56 does not drop"
-        " what slides out of a window",
-    ),
-)  # fmt: skip
-VLLM = Engine(
-    "vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1,
-    (
-        "vLLM up to 0.19 takes 0.90 of the card, and graphs beside it",
-        "without the hybrid manager of the cache vLLM keeps windowed layers in full",
-    ),
-)  # fmt: skip
-SGLANG = Engine(
-    "sglang",
-    1,
-    8192,
-    0.88,
-    "--mem-fraction-static",
-    500 * MIB,
-    1 * GIB,
-    1,
-    ("SGLang gives a windowed layer 0.8 of the tokens of a full one (--swa-full-tokens-ratio)",),
-)
-LLAMA_CPP = Engine(
-    "llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1,
-    ("llama.cpp makes the whole cache as it starts; activations are for flash attention",),
-)  # fmt: skip
+TRANSFORMERS = Engine("transformers", 1, None, 1.0, "", 500 * MIB, 0, 0)
+VLLM = Engine("vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1)
+SGLANG = Engine("sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1)
+LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1)
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 
 SGLANG_WINDOW_SHARE = (8, 10)

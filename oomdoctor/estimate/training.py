@@ -138,8 +138,8 @@ def layer_activations(architecture: Architecture, tokens: int, precision: str) -
     if width is None or heads is None:
         raise InputRefused(f"the heads of {architecture.family!r} are not told; activations are not guessed")
     element = 4 if precision == "fp32" else 2
-    # The copy, the scaled row and the output. Autocast has a float32 residual stream, and casts the output anew for each
-    # of the matrices behind a norm: three and two.
+    # The copy, the scaled row and the output. Autocast has a float32 residual stream, and casts the output anew for
+    # each of the matrices behind a norm: three and two.
     norms = {"fp32": 24, "bf16-mixed": 26, "bf16-pure": 16}[precision]
     queries, rows = heads * width, _kv_width(architecture)
     attention = element * (2 * queries + rows) + 4 * heads
