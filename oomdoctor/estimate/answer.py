@@ -102,6 +102,12 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     kinds = {type(cache) for cache, _ in model.architecture.alike}
     heads = [cache.kv_heads for cache, _ in model.architecture.alike if isinstance(cache, Attention)]
     notes = [f"assumed: {each}" for each in model.architecture.assumptions]
+    if model.architecture.vocabulary is None:
+        notes.append("the vocabulary is not told: the logits of a step are not counted")
+    if model.architecture.intermediate is None and model.architecture.experts is None:
+        notes.append("the MLP's width is not told: activations assume four times the hidden size")
+    if model.architecture.heads is None or model.architecture.head_width is None:
+        notes.append("the heads are not told: activations count the MLP only")
     if settings.tensor_parallel > 1:
         if heads and min(heads) < settings.tensor_parallel:
             notes.append(

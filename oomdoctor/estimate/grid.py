@@ -8,7 +8,7 @@ from .budget import Settings, largest_concurrency, largest_context, total_at, ve
 from .model_input import Model
 
 _CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_SHORTEST, _MOST_CONTEXTS, _MOST_ROWS = 512, 7, 8
+_SHORTEST, _MOST_CONTEXTS, _MOST_ROWS = 512, 6, 8
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,11 @@ def architecture_of(config: object, where: str) -> Architecture:
     defaults = CLASS_DEFAULTS.get(family, {}) if inner else {}
     fields = Fields(values, where, defaults)
     outer = Fields(config, where)
+    crossing = any(
+        part.get(name) for part in (values, config) for name in ("is_encoder_decoder", "add_cross_attention")
+    )
+    if crossing and family not in ENCODER_DECODERS:
+        raise InputRefused(f"{where}: what {family!r} keeps of its encoder's output is not known; it is not guessed")
     if family in ENCODER_DECODERS:
         layers, caches = decoder_of_pair(family, fields)
     elif family == "mllama_text_model":

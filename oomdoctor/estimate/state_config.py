@@ -26,7 +26,8 @@ def state_layer(family: str, fields: Fields) -> State:
         return _gated_delta(fields)
     if family == "recurrent_gemma":
         width = fields.maybe("lru_width") or fields.number("hidden_size")
-        return State(width, fields.number("conv1d_width"), width)
+        # This convolution keeps one input less than it has columns, in transformers too.
+        return State(width, max(1, fields.number("conv1d_width") - 1), width)
     if fields.has("conv_L_cache"):
         return State(fields.number("hidden_size"), fields.number("conv_L_cache"), 0)
     if family == "minimax":

@@ -15,7 +15,6 @@ VERDICTS = {
     NO: "It does not fit",
 }
 _MARKS = {FITS: "", TIGHT: " ~", NO: " x"}
-_COLUMNS = 6
 
 
 def headline(answer: Answer) -> str:
@@ -56,7 +55,7 @@ def facts(answer: Answer) -> tuple[str, ...]:
         else f"{format_bytes(-budget.headroom_bytes)} are missing"
     )
     lines = [
-        f"{left}; {settings.headroom:.0%} headroom was asked for",
+        f"{left}; {100 * settings.headroom:.0f} % headroom was asked for",
         f"what binds: {budget.binds}",
         f"largest context with {settings.concurrency} at once: {_tokens(answer.max_context)}",
         f"most at once with {settings.context:,} tokens each: {answer.max_concurrency or 'not even one'}",
@@ -111,16 +110,14 @@ def cell_text(cell: Cell) -> str:
 
 
 def _table(grid: Grid) -> Section:
-    """The map, no wider than a terminal: the longest contexts give way, not the one asked for."""
-    kept = slice(0, _COLUMNS) if len(grid.contexts) <= _COLUMNS else slice(len(grid.contexts) - _COLUMNS, None)
     rows = [
-        (str(count), *(cell_text(cell) for cell in row[kept]), _short_largest(largest))
+        (str(count), *(cell_text(cell) for cell in row), _short_largest(largest))
         for count, row, largest in zip(grid.concurrencies, grid.rows, grid.max_contexts, strict=True)
     ]
-    rows.append(("most", *(str(each or "-") for each in grid.max_concurrencies[kept]), ""))
+    rows.append(("most", *(str(each or "-") for each in grid.max_concurrencies), ""))
     return Section(
         "GiB of one card, by requests at once (rows) and context (columns)",
-        head=("at once", *(short_tokens(each) for each in grid.contexts[kept]), "longest"),
+        head=("at once", *(short_tokens(each) for each in grid.contexts), "longest"),
         rows=tuple(rows),
         remark="~ less than the headroom asked for is left; x does not fit.",
     )

@@ -21,7 +21,7 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
     """The verdict, the moments of a step, the parts, how they come about."""
     count = f"{model.parameters:,}" if model.parameters is not None else "not known"
     facts = (
-        f"headroom: {format_bytes(budget.headroom_bytes)}; {settings.headroom:.0%} was asked for",
+        f"headroom: {format_bytes(budget.headroom_bytes)}; {100 * settings.headroom:.0f} % was asked for",
         f"what binds: {budget.binds}",
         f"largest batch with {settings.sequence:,} tokens: {budget.max_batch or 'not even one'}",
         f"parameters: {count}; {settings.optimizer}, {settings.precision}, ZeRO stage {settings.zero} on"

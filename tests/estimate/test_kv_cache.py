@@ -127,6 +127,8 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"num_hidden_layers": True}, "num_hidden_layers is 'True'"),
         ({"num_hidden_layers": 10**9}, "1000000000 layers"),
         ({"num_kv_shared_layers": 9}, "num_kv_shared_layers"),
+        ({"model_type": "gpt2", "add_cross_attention": True}, "encoder's output"),
+        ({"is_encoder_decoder": True}, "encoder's output"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_refused_with_the_field(changes: dict[str, object], missing: str) -> None:

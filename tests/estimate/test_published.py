@@ -19,7 +19,7 @@ from oomdoctor.estimate.budget import ACTIVATIONS, Settings, budget_of
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
 from oomdoctor.estimate.hf_config import architecture_of
-from oomdoctor.estimate.kv_cache import row_bytes
+from oomdoctor.estimate.kv_cache import bytes_per_token, row_bytes
 from oomdoctor.estimate.model_input import Model, read_model
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -97,6 +97,23 @@ def test_vllm_of_qwen3_32b_on_two_h100(tmp_path: Path) -> None:
         VLLM, int(79.19 * GIB), 40_960, 1024, fraction=0.95, tensor_parallel=2, step_tokens=8192, graph_bytes=0
     )
     assert close(budget_of(read_model(path), settings).pool_bytes, 41.87 * GIB)
+
+
+QWEN3_235B = config("qwen3_moe", 94, 64, 4, 128, hidden_size=4096)
+
+
+def test_sglang_of_qwen3_235b_on_four_h100() -> None:
+    """vllm-project/vllm#21348: SGLang, tensor parallel 4: 367404 tokens, 8.23 GB of keys and as much of values."""
+    architecture = architecture_of(QWEN3_235B, "config.json")
+    settings = replace(settings_of("sglang"), tensor_parallel=4)
+    assert close(bytes_per_token(architecture, settings) * 367_404, 2 * 8.23 * GIB, 0.001)
+
+
+def test_vllm_of_qwen3_235b_on_four_h100() -> None:
+    """The same issue: vLLM with 8.11 GiB for the cache of each card has 178880 tokens."""
+    architecture = architecture_of(QWEN3_235B, "config.json")
+    settings = replace(settings_of("vllm"), tensor_parallel=4)
+    assert close(8.11 * GIB / bytes_per_token(architecture, settings), 178_880)
 
 
 @pytest.mark.parametrize(

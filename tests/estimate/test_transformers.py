@@ -85,6 +85,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "zamba2": {"num_hidden_layers": 3, "layers_block_type": ["linear_attention", "hybrid", "linear_attention"],
                "mamba_d_state": 8, "n_mamba_heads": 4, "num_key_value_heads": 4, "attention_head_dim": 32,
                "mamba_ngroups": 2, "num_mem_blocks": 1, "kv_channels": 16},
+    "minimax": {"layer_types": ["linear_attention", "full_attention"] * 2, **_EXPERTS},
     "lfm2": {"layer_types": ["conv", "full_attention", "conv", "conv"]},
 }  # fmt: skip
 """A family's `model_type`, what follows an underscore that is no part of it left out, and what differs from _TINY."""
@@ -111,7 +112,8 @@ def made(name: str) -> Any:
 
 def cache_bytes(cache: Any) -> int:
     """Bytes of the elements that each layer can reach; a view keeps more alive, which is told elsewhere."""
-    total = 0
+    lightning = [each for each in getattr(cache, "linear_cache", ()) if isinstance(each, torch.Tensor)]
+    total = sum(each.numel() * each.element_size() for each in lightning)
     for layer in cache.layers:
         found = [getattr(layer, "keys", None), getattr(layer, "values", None)]
         for states in (getattr(layer, "conv_states", ()), getattr(layer, "recurrent_states", ())):
