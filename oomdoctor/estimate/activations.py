@@ -3,9 +3,9 @@
 vLLM          step tokens x (3 x intermediate + 3 x hidden) x bytes: the profile run of Llama-3.1-8B had 2.99 GiB with
               29000 tokens and 2.07 GiB with 20000 (vllm-project/vllm#10517); both within 1 %
 transformers  tokens of all prompts x the widest moment of a layer: the MLP's three intermediate rows, or attention's
-              queries, keys and values (keys and values repeated for every head), each beside the residual stream and
-              its norm
-logits        sequences x vocabulary x (bytes + 4): one position a sequence, and its float32 copy
+              queries, keys and values (keys and values repeated for every head), each beside the layer's input, the
+              residual stream and its norm
+logits        sequences x vocabulary x (bytes + 8): one position a sequence, its float32 copy and the probabilities
 llama.cpp     step tokens x (vocabulary + hidden) x 4: the compute buffer with flash attention
 """
 
@@ -59,9 +59,8 @@ def inference_activations(
     logits = step.sequences * vocabulary * (dtype.bytes_of(1) + 4 * _SAMPLED_COPIES)
     if engine is TRANSFORMERS:
         heads, width = architecture.heads or 0, architecture.head_width or 0
-        attention = 5 * heads * width // ranks + 2 * hidden
-        widest = max(3 * middle + 2 * hidden, attention)
-        words = "max(tokens x max(3 x intermediate + 2 x hidden, 5 x heads x head width + 2 x hidden) x bytes, logits)"
+        widest = max(3 * middle, 5 * heads * width // ranks) + 3 * hidden
+        words = "max(tokens x (max(3 x intermediate, 5 x heads x head width) + 3 x hidden) x bytes, logits)"
     else:
         widest = 3 * middle + 3 * hidden
         words = "max(tokens x (3 x intermediate + 3 x hidden) x bytes, logits)"
