@@ -67,6 +67,13 @@ UNGATED = frozenset(
 )  # fmt: skip
 """Families whose MLP has two matrices, not three."""
 
+KNOWN = (
+    EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED
+    | TIED | UNGATED
+    | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "glm4_moe", "gemma3n_text", "llama4", "mllama_text_model"}
+)  # fmt: skip
+"""Families of attention whose fields were looked at; of another one it is said that this is assumed."""
+
 _LLAMA = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
     "vocab_size": 32000,

@@ -19,7 +19,7 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, TIED, UNGATED, UNTIED
+from .families import CLASS_DEFAULTS, KNOWN, TIED, UNGATED, UNTIED
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 
@@ -27,10 +27,12 @@ _NESTED = ("text_config", "llm_config", "language_config", "decoder", "thinker_c
 _ATTENTION = frozenset((FULL, SLIDING, "chunked_attention"))
 _NOTHING = frozenset(("mlp", "moe", "-", "E"))
 _BOTH = frozenset(("hybrid",))
+_LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _LONGEST = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_target_positions")
 _MOST_NESTING = 4
 _FOREIGN = (
     "ssm", "mamba", "linear_attn", "rwkv", "recurrent", "lru_width", "state_size", "block_types", "layers_block",
+    "xlstm", "retnet", "hyena",
 )  # fmt: skip
 """Parts of names that tell of layers which are not attention."""
 
@@ -95,6 +97,8 @@ def _language_part(config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
             break
         # A nested object in older files may only repeat a few words: dimensions beside it count.
         found = inner[name]
+        if "model_type" not in found and not any(each in found for each in _LAYER_COUNTS):
+            break
         inner, nested = {**_shared(inner), **found}, True
     return inner, nested
 
@@ -156,12 +160,14 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
         if chosen is None:
             raise InputRefused(f"{fields.where}: the field layer_types is missing; it is not guessed")
         return [FULL if layer in chosen else "conv" for layer in range(layers)]
-    strange = next((name for name in fields.values if any(part in name for part in _FOREIGN)), None)
+    strange = next((name for name in (*fields.values, family) if any(part in name for part in _FOREIGN)), None)
     if strange is not None or family in MAMBA_1 | MAMBA_2:
         raise InputRefused(
             f"{fields.where}: {family!r} has layers that are not attention ({strange}), and the field layer_types that"
             " tells which is missing; it is not guessed"
         )
+    if family not in KNOWN:
+        fields.assumed.append(f"the family {family!r} is not known here: each layer is taken to be ordinary attention")
     return layer_kinds(family, fields, layers)
 
 
@@ -214,10 +220,10 @@ def _experts(fields: Fields, layers: int) -> Experts | None:
     count = fields.maybe("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     if count is None or count == 1:
         return None
-    width = fields.maybe("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
-    active = fields.maybe("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "experts_per_token")
-    if width is None or active is None:
-        return None
+    width = fields.number("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
+    active = fields.number(
+        "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "experts_per_token"
+    )
     dense = fields.values.get("first_k_dense_replace") or 0
     period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
     chosen = fields.items("moe_layers")

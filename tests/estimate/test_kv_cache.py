@@ -118,7 +118,6 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"layer_types": ["full_attention", "telepathy"]}, "telepathy"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_window"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "the state that a layer of 'llama' keeps"),
-        ({"model_type": "rwkv"}, "num_key_value_heads"),
         ({"model_type": "jamba", "num_key_value_heads": 2}, "attn_layer_period"),
         ({"model_type": "falcon", "new_decoder_architecture": True}, "num_kv_heads"),
         ({"model_type": "chatglm", "multi_query_attention": True}, "multi_query_group_num"),
@@ -127,6 +126,8 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"num_hidden_layers": True}, "num_hidden_layers is 'True'"),
         ({"num_hidden_layers": 10**9}, "1000000000 layers"),
         ({"num_kv_shared_layers": 9}, "num_kv_shared_layers"),
+        ({"num_local_experts": 8, "intermediate_size": 8}, "num_experts_per_tok"),
+        ({"model_type": "rwkv", "num_key_value_heads": 2}, "layers that are not attention"),
         ({"model_type": "gpt2", "add_cross_attention": True}, "encoder's output"),
         ({"is_encoder_decoder": True}, "encoder's output"),
     ],
@@ -141,6 +142,17 @@ def test_what_is_not_understood_is_refused_with_the_field(changes: dict[str, obj
 def test_what_is_no_configuration_is_refused(config: object) -> None:
     with pytest.raises(InputRefused, match="not a model's configuration"):
         architecture_of(config, "config.json")
+
+
+def test_a_nested_object_without_dimensions_is_not_the_model() -> None:
+    architecture = architecture_of({**GOOD, "text_config": {"torch_dtype": "float16"}}, "config.json")
+    assert architecture.layers == 2
+    assert architecture.assumptions == ()
+
+
+def test_of_an_unknown_family_it_is_said_that_ordinary_attention_is_assumed() -> None:
+    unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
+    assert any("never-heard-of" in each for each in architecture_of(unknown, "config.json").assumptions)
 
 
 def test_a_default_of_a_nested_class_is_told() -> None:
