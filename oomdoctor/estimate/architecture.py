@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -42,6 +42,8 @@ class State:
     conv_channels: int
     conv_kernel: int
     recurrent_elements: int
+    parameters: int | None = field(default=None, compare=False)
+    """Of the layer that keeps it, without its MLP; None where they are not known here."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,12 @@ class Architecture:
     experts: Experts | None = None
     state_dtype: str | None = None
     """Element type of recurrent states where the configuration names one."""
+    uncounted: str | None = None
+    """Weights that the dimensions here do not tell, in words."""
+    gated_queries: bool = False
+    """Whether attention has a gate as wide as its queries."""
+    positions: int = 0
+    """Learnt positions."""
     assumptions: tuple[str, ...] = ()
     """What the configuration leaves to its class, and which value that class has."""
 

@@ -174,7 +174,7 @@ def _weights(model: Model, settings: Settings) -> Part:
     ranks = settings.tensor_parallel
     inputs: tuple[tuple[str, int | str], ...] = (("bytes of the model", model.weights_bytes), ("ranks", ranks))
     formula = "bytes of all tensors" + (" / ranks" if ranks > 1 else "")
-    return Part(WEIGHTS, -(-model.weights_bytes // ranks), formula, inputs, COMPUTED, model.weights_source)
+    return Part(WEIGHTS, -(-model.weights_bytes // ranks), formula, inputs, model.weights_known, model.weights_source)
 
 
 def _overhead(settings: Settings) -> Part:

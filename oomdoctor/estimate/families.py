@@ -53,7 +53,7 @@ WINDOW_PATTERN = {
 UNTIED = frozenset(
     ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt_oss", "deepseek_v2",
      "deepseek_v3", "glm", "glm4", "gpt_neox", "gptj", "stablelm", "phi", "granite", "olmoe", "qwen3_next", "olmo3",
-     "llama4_text", "jamba", "chatglm", "qwen")
+     "llama4_text", "jamba", "chatglm")
 )  # fmt: skip
 TIED = frozenset(
     ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt2", "gpt_bigcode", "opt", "bloom", "falcon",
@@ -66,6 +66,10 @@ UNGATED = frozenset(
      "mpt", "whisper", "bart", "persimmon", "nemotron")
 )  # fmt: skip
 """Families whose MLP has two matrices, not three."""
+
+FOUR_TIMES = frozenset(("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codegen"))
+"""Families whose MLP is four times as wide as the residual stream unless their own field says otherwise."""
+LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt"))
 
 KNOWN = (
     EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED
@@ -81,6 +85,7 @@ _LLAMA = {
 CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "llama": _LLAMA,
     "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096},
+    "llama4_text": {"no_rope_layer_interval": 4, "attention_chunk_size": 8192},
     "gemma3_text": {
         "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
         "head_dim": 256, "intermediate_size": 9216, "vocab_size": 262208, "sliding_window": 4096,

@@ -45,6 +45,11 @@ class Fields:
                 return value
         return None
 
+    def maybe_positive(self, name: str) -> bool:
+        """Whether the field is a number above zero."""
+        value = self.values.get(name)
+        return isinstance(value, int) and value > 0
+
     def layers(self, *names: str) -> int:
         """A number of layers."""
         found = self.number(*names)

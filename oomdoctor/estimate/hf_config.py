@@ -19,7 +19,7 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, KNOWN, TIED, UNGATED, UNTIED
+from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, TIED, UNGATED, UNTIED
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 
@@ -74,7 +74,10 @@ def architecture_of(config: object, where: str) -> Architecture:
         longest=fields.maybe(*_LONGEST),
         gated=family not in UNGATED and not (family in ("t5", "mt5") and not fields.flag("is_gated_act", False)),
         tied=_tied(family, fields, outer),
-        experts=_experts(fields, layers),
+        experts=_experts(family, fields, layers),
+        uncounted=_uncounted(fields, config),
+        gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
+        positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
         state_dtype=fields.text("mamba_ssm_cache_dtype") or fields.text("mamba_ssm_dtype"),
         assumptions=tuple(dict.fromkeys(fields.assumed)),
     )
@@ -197,16 +200,19 @@ def _optional_head_width(family: str, fields: Fields) -> int | None:
 
 
 def _intermediate(family: str, fields: Fields) -> int | None:
+    if family in ("mamba", "mamba2", "falcon_mamba"):
+        return 0
+    if family in FOUR_TIMES:
+        return fields.maybe("n_inner", "ffn_hidden_size") or 4 * hidden_size(fields)
+    if family == "llama4_text":
+        return fields.maybe("intermediate_size_mlp", "intermediate_size")
     for name in ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size"):
         value: object = fields.values.get(name)
         if isinstance(value, list) and value and all(isinstance(each, int) for each in value):
             return int(max(value))
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
-    found = fields.maybe("intermediate_size")
-    if found is None and family in ("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codegen"):
-        return 4 * hidden_size(fields)
-    return found
+    return fields.maybe("intermediate_size")
 
 
 def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
@@ -216,7 +222,15 @@ def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
     return True if family in TIED else False if family in UNTIED else None
 
 
-def _experts(fields: Fields, layers: int) -> Experts | None:
+def _uncounted(fields: Fields, config: dict[str, Any]) -> str | None:
+    """What a model has besides the layers that are described."""
+    if fields.maybe_positive("hidden_size_per_layer_input"):
+        return "embeddings of each layer"
+    parts = [name.partition("_")[0] for name in ("vision_config", "audio_config") if isinstance(config.get(name), dict)]
+    return f"the {' and '.join(parts)} encoder" if parts else None
+
+
+def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
     count = fields.maybe("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
     if count is None or count == 1:
         return None
@@ -228,5 +242,10 @@ def _experts(fields: Fields, layers: int) -> Experts | None:
     period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
     chosen = fields.items("moe_layers")
     sparse = len(chosen) if chosen else (layers - dense if isinstance(dense, int) else layers) // period
-    shared = fields.maybe("shared_expert_intermediate_size") or (fields.maybe("n_shared_experts") or 0) * width
+    if family == "llama4_text":
+        return Experts(count, active, width, sparse, width)
+    shared = (
+        fields.maybe("shared_expert_intermediate_size", "shared_intermediate_size")
+        or (fields.maybe("n_shared_experts") or 0) * width
+    )
     return Experts(count, active, width, sparse, shared)

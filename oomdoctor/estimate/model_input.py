@@ -14,7 +14,7 @@ from .files import FLOATS, StoredTensor, read_json, read_safetensors
 from .gguf import MAGIC, GgufFile, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
-from .parameters import count_parameters
+from .parameters import count_parameters, quantised_bytes
 
 _INDEX = "model.safetensors.index.json"
 _MOST_FILES = 10_000
@@ -33,6 +33,7 @@ class Model:
     """How the bytes are known, in words."""
     parameters: int | None
     gguf: bool = False
+    weights_known: str = "computed"
 
 
 def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None = None) -> Model:
@@ -54,7 +55,7 @@ def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None =
         raise InputRefused(f"{config_path}: the field dtype (or torch_dtype) is missing; name it with --dtype")
     kind = element_type(chosen)
     if weights_bytes is not None:
-        return Model(path, architecture, kind, weights_bytes, "given with --weights", None)
+        return Model(path, architecture, kind, weights_bytes, "given with --weights", None, weights_known="measured")
     if tensors:
         size, count = _bytes_as(tensors, element_type(dtype) if dtype else None)
         source = f"the headers of {len({each.file for each in tensors})} safetensors files, {len(tensors)} tensors"
@@ -62,15 +63,30 @@ def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None =
     total = _total_of_index(config_path.parent / _INDEX)
     if total is not None and dtype is None:
         return Model(path, architecture, kind, total, "total_size of the safetensors index", None)
-    if isinstance(config, dict) and isinstance(config.get("quantization_config"), dict):
-        raise InputRefused(
-            f"{config_path}: its weights are quantised, and how many bytes they take stands only in the safetensors"
-            " files; give the directory with them, or their size with --weights"
-        )
     count = count_parameters(architecture, str(config_path))
-    return Model(
-        path, architecture, kind, kind.bytes_of(count), f"{count:,} parameters counted from config.json", count
-    )
+    without = f", without {architecture.uncounted}" if architecture.uncounted else ""
+    source = f"{count:,} parameters counted from config.json{without}"
+    quantization = _quantization(config)
+    if quantization is None or dtype is not None:
+        return Model(path, architecture, kind, kind.bytes_of(count), source, count)
+    quantised = quantised_bytes(architecture, count, kind, quantization)
+    method = str(quantization.get("quant_method"))[:40]
+    if quantised is None:
+        raise InputRefused(
+            f"{config_path}: how its weights are quantised ({method}) is not known here; give the directory with the"
+            " safetensors files, or their size with --weights"
+        )
+    words = f"{source}, quantised as {method}"
+    return Model(path, architecture, kind, quantised, words, count, weights_known="assumed")
+
+
+def _quantization(config: Any) -> dict[str, object] | None:
+    """How the weights are quantised, also where a nested part says so."""
+    for part in (config, *(config.get(name) for name in ("text_config", "llm_config", "language_config"))):
+        found = part.get("quantization_config") if isinstance(part, dict) else None
+        if isinstance(found, dict):
+            return found
+    return None
 
 
 @dataclass(frozen=True)
@@ -157,8 +173,11 @@ def _gguf_model(path: Path, dtype: str | None, weights_bytes: int | None) -> Mod
     size = weights_bytes if weights_bytes is not None else sum(tensor.bytes for tensor in tensors)
     source = f"the tensor list of {len(files)} GGUF file{'s' if len(files) > 1 else ''}, {len(tensors)} tensors"
     count = sum(tensor.elements for tensor in tensors)
+    known = "measured" if weights_bytes is not None else "computed"
     words = "given with --weights" if weights_bytes is not None else source
-    return Model(path, architecture, element_type(dtype or "float16"), size, words, count, gguf=True)
+    return Model(
+        path, architecture, element_type(dtype or "float16"), size, words, count, gguf=True, weights_known=known
+    )
 
 
 def _parts(path: Path) -> list[Path]:

@@ -6,13 +6,18 @@
     MLP            3 x hidden x intermediate if gated, else 2; a mixture has this for each expert, and a router
     norms          2 x hidden a layer, and the last one
 
-Biases and learnt positions are left out: less than 0.5 % of a model of a billion parameters.
+    states         the projections, convolution and decay of Mamba, Mamba-2 and the gated delta rule
+
+Biases are left out: less than 0.5 % of a model of a billion parameters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..errors import InputRefused
-from .architecture import Architecture, Attention, Latent
+from .architecture import Architecture, Attention, Cache, Latent, State
+from .dtypes import ElementType
 
 
 def count_parameters(architecture: Architecture, where: str) -> int:
@@ -26,14 +31,9 @@ def count_parameters(architecture: Architecture, where: str) -> int:
         )
     assert architecture.vocabulary is not None
     embedding = architecture.vocabulary * hidden * (1 if architecture.tied else 2)
-    attention = sum(_attention(architecture, cache) for cache in architecture.caches if _holds_rows(cache))
+    attention = sum(layers * _mixer(architecture, cache) for cache, layers in architecture.alike)
+    embedding += architecture.positions * hidden
     return embedding + attention + _mlps(architecture) + (2 * architecture.layers + 1) * hidden
-
-
-def layer_parameters(architecture: Architecture, where: str) -> int:
-    """Parameters of the layers alone, without embeddings."""
-    total = count_parameters(architecture, where)
-    return total - (architecture.vocabulary or 0) * architecture.hidden * (1 if architecture.tied else 2)
 
 
 def _missing(architecture: Architecture) -> str | None:
@@ -41,20 +41,24 @@ def _missing(architecture: Architecture) -> str | None:
         return "the field vocab_size is missing"
     if architecture.tied is None:
         return "the field tie_word_embeddings is missing"
-    if architecture.heads is None or architecture.head_width is None:
+    attends = any(isinstance(each, Attention | Latent) for each, _ in architecture.alike)
+    if attends and (architecture.heads is None or architecture.head_width is None):
         return f"the heads of {architecture.family!r} are not told"
     if architecture.intermediate is None and architecture.experts is None:
         return "the field intermediate_size is missing"
-    if not all(_holds_rows(cache) for cache in architecture.caches) or len(architecture.caches) != architecture.layers:
+    if architecture.uncounted == "embeddings of each layer":
+        return f"{architecture.family!r} has embeddings of each layer"
+    if len(architecture.caches) < architecture.layers or not all(_is_counted(each) for each, _ in architecture.alike):
         return f"{architecture.family!r} has layers whose parameters are not known here"
     return None
 
 
-def _holds_rows(cache: object) -> bool:
-    return isinstance(cache, Attention | Latent)
+def _is_counted(cache: Cache) -> bool:
+    return isinstance(cache, Attention | Latent) or (isinstance(cache, State) and cache.parameters is not None)
 
 
-def _attention(architecture: Architecture, cache: object) -> int:
+def _mixer(architecture: Architecture, cache: Cache) -> int:
+    """What stands before a layer's MLP: attention, or what keeps a state."""
     hidden, heads = architecture.hidden, architecture.heads or 0
     if isinstance(cache, Latent):
         query = heads * (cache.nope_width + cache.rope_width)
@@ -64,8 +68,9 @@ def _attention(architecture: Architecture, cache: object) -> int:
         up = cache.rank * heads * (cache.nope_width + cache.value_width)
         return queries + down + up + heads * cache.value_width * hidden
     if not isinstance(cache, Attention):
-        return 0
-    own = hidden * heads * cache.key_width + hidden * cache.kv_heads * (cache.key_width + cache.value_width)
+        return (cache.parameters or 0) if isinstance(cache, State) else 0
+    queries = (2 if architecture.gated_queries else 1) * heads
+    own = hidden * queries * cache.key_width + hidden * cache.kv_heads * (cache.key_width + cache.value_width)
     return own + heads * cache.value_width * hidden
 
 
@@ -78,3 +83,27 @@ def _mlps(architecture: Architecture) -> int:
     shared = matrices * hidden * experts.shared_width
     dense = (architecture.layers - experts.layers) * matrices * hidden * (architecture.intermediate or 0)
     return experts.layers * (each + shared) + dense
+
+
+def quantised_bytes(
+    architecture: Architecture, parameters: int, dtype: ElementType, quantization: Mapping[str, object]
+) -> int | None:
+    """Bytes of weights quantised as `quantization_config` says, embeddings in `dtype`; None for an unknown method.
+
+    fp8 has one byte; mxfp4 is for experts only, 17 bytes for 32 values; AWQ and GPTQ have `bits` and, for each group, a
+    half-precision scale and a zero point.
+    """
+    method = quantization.get("quant_method")
+    plain = (architecture.vocabulary or 0) * architecture.hidden * (1 if architecture.tied else 2)
+    experts = architecture.experts
+    if method == "mxfp4" and experts is not None:
+        matrices = 3 if architecture.gated else 2
+        inside = experts.layers * experts.count * matrices * architecture.hidden * experts.width
+        return inside * 17 // 32 + dtype.bytes_of(parameters - inside)
+    if method == "fp8":
+        return parameters - plain + dtype.bytes_of(plain)
+    bits, group = quantization.get("bits"), quantization.get("group_size")
+    if method in ("awq", "gptq") and isinstance(bits, int) and isinstance(group, int) and 0 < bits <= 8 and group > 0:
+        inside = parameters - plain
+        return inside * bits // 8 + -(-inside // group) * (16 + bits) // 8 + dtype.bytes_of(plain)
+    return None

@@ -6,6 +6,8 @@ Shapes were read off the caches of transformers 5.24.0 (tests/estimate/test_tran
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..errors import InputRefused
 from .architecture import State
 from .fields import Fields
@@ -21,7 +23,9 @@ def state_layer(family: str, fields: Fields) -> State:
     if family in MAMBA_1:
         return _mamba_1(fields)
     if family in MAMBA_2:
-        return _mamba_2(fields)
+        found = _mamba_2(fields)
+        # Zamba2's layers share their blocks of attention and MLP.
+        return replace(found, parameters=None) if family == "zamba2" else found
     if fields.has("linear_num_value_heads"):
         return _gated_delta(fields)
     if family == "recurrent_gemma":
@@ -40,7 +44,13 @@ def _mamba_1(fields: Fields) -> State:
     inner = fields.maybe("intermediate_size") if fields.has("state_size") else None
     inner = inner or fields.number("mamba_expand", "expand") * fields.number("hidden_size")
     state = fields.number("mamba_d_state", "state_size")
-    return State(inner, fields.number("mamba_d_conv", "conv_kernel"), inner * state)
+    hidden, columns = fields.number("hidden_size"), fields.number("mamba_d_conv", "conv_kernel")
+    rank = fields.maybe("mamba_dt_rank", "time_step_rank")
+    parameters = None
+    if rank is not None:
+        projections = 3 * hidden * inner + inner * (rank + 2 * state) + rank * inner
+        parameters = projections + inner * (columns + state + 3)
+    return State(inner, columns, inner * state, parameters)
 
 
 def _mamba_2(fields: Fields) -> State:
@@ -48,7 +58,10 @@ def _mamba_2(fields: Fields) -> State:
     state = fields.number("mamba_d_state", "ssm_state_size", "state_size")
     groups = fields.number("mamba_n_groups", "mamba_ngroups", "n_groups")
     inner = heads * _mamba_2_head_width(fields, heads)
-    return State(inner + 2 * groups * state, fields.number("mamba_d_conv", "conv_kernel"), inner * state)
+    channels, columns = inner + 2 * groups * state, fields.number("mamba_d_conv", "conv_kernel")
+    hidden = fields.number("hidden_size")
+    parameters = hidden * (inner + channels + heads) + inner * hidden + channels * (columns + 1) + 3 * heads + inner
+    return State(channels, columns, inner * state, parameters)
 
 
 def _mamba_2_head_width(fields: Fields, heads: int) -> int:
@@ -63,4 +76,8 @@ def _gated_delta(fields: Fields) -> State:
     keys = fields.number("linear_num_key_heads") * fields.number("linear_key_head_dim")
     values = fields.number("linear_num_value_heads") * fields.number("linear_value_head_dim")
     recurrent = values * fields.number("linear_key_head_dim")
-    return State(2 * keys + values, fields.number("linear_conv_kernel_dim"), recurrent)
+    hidden, columns = fields.number("hidden_size"), fields.number("linear_conv_kernel_dim")
+    heads, channels = fields.number("linear_num_value_heads"), 2 * keys + values
+    # Queries, keys, values and their gate; two numbers a head; the convolution; the output.
+    parameters = hidden * (channels + values + 2 * heads) + channels * columns + values * hidden + 2 * heads
+    return State(channels, columns, recurrent, parameters)

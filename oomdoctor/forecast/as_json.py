@@ -53,7 +53,7 @@ def answer_as_json(answer: Answer) -> str:
             "max_concurrency": answer.max_concurrency,
             "known": {
                 "weights_bytes": {
-                    "known": "measured" if model.weights_source.startswith("given") else "computed",
+                    "known": model.weights_known,
                     "source": model.weights_source,
                 },
                 "kv_bytes_per_token": computed,

@@ -52,10 +52,40 @@ def test_one_safetensors_file_is_enough(tmp_path: Path) -> None:
 
 
 def test_quantised_weights_are_not_counted_from_a_configuration(tmp_path: Path) -> None:
-    path = write_config(tmp_path, quantization_config={"quant_method": "awq"})
+    path = write_config(tmp_path, quantization_config={"quant_method": "a new one"})
     with pytest.raises(InputRefused, match="--weights"):
         read_model(path)
     assert read_model(path, weights_bytes=5).weights_bytes == 5
+
+
+GPT_OSS_120B = {
+    "model_type": "gpt_oss", "num_hidden_layers": 36, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 64, "hidden_size": 2880, "intermediate_size": 2880, "vocab_size": 201_088, "sliding_window": 128,
+    "num_local_experts": 128, "num_experts_per_tok": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # All but the two embeddings in one byte.
+        ({"quantization_config": {"quant_method": "fp8"}}, 8_030_261_248 + 2 * 128_256 * 4096),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, 5_721_370_000),
+        # The published files have 65.25 GB.
+        ({**GPT_OSS_120B, "quantization_config": {"quant_method": "mxfp4"}}, 65_250_000_000),
+    ],
+)
+def test_a_quantised_configuration_alone_is_an_assumption(
+    tmp_path: Path, changes: dict[str, Any], expected: int
+) -> None:
+    model = read_model(write_config(tmp_path, **changes))
+    assert model.weights_known == "assumed"
+    assert model.weights_bytes == pytest.approx(expected, rel=0.01)
+
+
+def test_what_is_not_counted_is_told(tmp_path: Path) -> None:
+    path = write_config(tmp_path, vision_config={"hidden_size": 8})
+    assert read_model(path).weights_source.endswith("counted from config.json, without the vision encoder")
 
 
 @pytest.mark.parametrize(
