@@ -96,6 +96,8 @@ class Architecture:
     """Weights that the dimensions here do not tell, in words."""
     gated_queries: bool = False
     """Whether attention has a gate as wide as its queries."""
+    encoder_layers: int = 0
+    """Of an encoder as wide as the decoder, which keeps nothing itself."""
     positions: int = 0
     """Learnt positions."""
     assumptions: tuple[str, ...] = ()

@@ -57,19 +57,20 @@ UNTIED = frozenset(
 )  # fmt: skip
 TIED = frozenset(
     ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt2", "gpt_bigcode", "opt", "bloom", "falcon",
-     "cohere", "cohere2", "mpt", "smollm3", "starcoder2", "whisper", "t5", "bart", "mamba")
+     "cohere", "cohere2", "mpt", "smollm3", "starcoder2", "whisper", "t5", "bart", "mbart", "pegasus", "marian",
+     "m2m_100", "mamba")
 )  # fmt: skip
 """Whether input and output embedding are one matrix where the file does not say."""
 
 UNGATED = frozenset(
     ("gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "falcon", "phi", "gpt_bigcode", "starcoder2",
-     "mpt", "whisper", "bart", "persimmon", "nemotron")
+     "mpt", "whisper", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "plbart", "persimmon", "nemotron")
 )  # fmt: skip
 """Families whose MLP has two matrices, not three."""
 
 FOUR_TIMES = frozenset(("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codegen"))
 """Families whose MLP is four times as wide as the residual stream unless their own field says otherwise."""
-LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt"))
+LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt", "bart"))
 
 KNOWN = (
     EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED

@@ -77,6 +77,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         experts=_experts(family, fields, layers),
         uncounted=_uncounted(fields, config),
         gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
+        encoder_layers=(fields.maybe("encoder_layers", "num_layers") or 0) if family in ENCODER_DECODERS else 0,
         positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
         state_dtype=fields.text("mamba_ssm_cache_dtype") or fields.text("mamba_ssm_dtype"),
         assumptions=tuple(dict.fromkeys(fields.assumed)),

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import InputRefused
-from .architecture import Architecture, Attention, Cache, Latent, State
+from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .dtypes import ElementType
 
 
@@ -33,6 +33,9 @@ def count_parameters(architecture: Architecture, where: str) -> int:
     embedding = architecture.vocabulary * hidden * (1 if architecture.tied else 2)
     attention = sum(layers * _mixer(architecture, cache) for cache, layers in architecture.alike)
     embedding += architecture.positions * hidden
+    if architecture.encoder_layers:
+        own = next(cache for cache in architecture.caches if isinstance(cache, Attention))
+        attention += architecture.encoder_layers * (_mixer(architecture, own) + _dense_mlp(architecture) + 2 * hidden)
     return embedding + attention + _mlps(architecture) + (2 * architecture.layers + 1) * hidden
 
 
@@ -42,7 +45,7 @@ def _missing(architecture: Architecture) -> str | None:
     if architecture.tied is None:
         return "the field tie_word_embeddings is missing"
     attends = any(isinstance(each, Attention | Latent) for each, _ in architecture.alike)
-    if attends and (architecture.heads is None or architecture.head_width is None):
+    if attends and architecture.heads is None:
         return f"the heads of {architecture.family!r} are not told"
     if architecture.intermediate is None and architecture.experts is None:
         return "the field intermediate_size is missing"
@@ -54,7 +57,9 @@ def _missing(architecture: Architecture) -> str | None:
 
 
 def _is_counted(cache: Cache) -> bool:
-    return isinstance(cache, Attention | Latent) or (isinstance(cache, State) and cache.parameters is not None)
+    return isinstance(cache, Attention | Latent | CrossAttention) or (
+        isinstance(cache, State) and cache.parameters is not None
+    )
 
 
 def _mixer(architecture: Architecture, cache: Cache) -> int:
@@ -67,18 +72,22 @@ def _mixer(architecture: Architecture, cache: Cache) -> int:
         down = hidden * (cache.rank + cache.rope_width) + cache.rank
         up = cache.rank * heads * (cache.nope_width + cache.value_width)
         return queries + down + up + heads * cache.value_width * hidden
-    if not isinstance(cache, Attention):
+    if not isinstance(cache, Attention | CrossAttention):
         return (cache.parameters or 0) if isinstance(cache, State) else 0
     queries = (2 if architecture.gated_queries else 1) * heads
     own = hidden * queries * cache.key_width + hidden * cache.kv_heads * (cache.key_width + cache.value_width)
     return own + heads * cache.value_width * hidden
 
 
+def _dense_mlp(architecture: Architecture) -> int:
+    return (3 if architecture.gated else 2) * architecture.hidden * (architecture.intermediate or 0)
+
+
 def _mlps(architecture: Architecture) -> int:
     matrices = 3 if architecture.gated else 2
     hidden, experts = architecture.hidden, architecture.experts
     if experts is None:
-        return architecture.layers * matrices * hidden * (architecture.intermediate or 0)
+        return architecture.layers * _dense_mlp(architecture)
     each = experts.count * matrices * hidden * experts.width + hidden * experts.count
     shared = matrices * hidden * experts.shared_width
     dense = (architecture.layers - experts.layers) * matrices * hidden * (architecture.intermediate or 0)

@@ -159,3 +159,37 @@ def test_parameters_counted_are_those_of_the_class(name: str) -> None:
         model = transformers.AutoModelForCausalLM.from_config(config)
     expected = sum(each.numel() for each in model.parameters())
     assert math.isclose(count_parameters(architecture, name), expected, rel_tol=0.005)
+
+
+_PAIRS = {
+    "whisper": {
+        "d_model": 512, "encoder_layers": 4, "decoder_layers": 3, "encoder_attention_heads": 8,
+        "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "vocab_size": 20_000,
+        "max_source_positions": 100, "max_target_positions": 50, "pad_token_id": 0,
+    },
+    "bart": {
+        "d_model": 512, "encoder_layers": 4, "decoder_layers": 3, "encoder_attention_heads": 8,
+        "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "vocab_size": 20_000,
+    },
+    "t5": {
+        "d_model": 512, "d_kv": 32, "d_ff": 1024, "num_layers": 3, "num_decoder_layers": 4, "num_heads": 8,
+        "vocab_size": 20_000,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _PAIRS)
+def test_an_encoder_decoder_s_weights_and_caches(name: str) -> None:
+    config = transformers.CONFIG_MAPPING[name](**_PAIRS[name])
+    auto = transformers.AutoModelForSpeechSeq2Seq if name == "whisper" else transformers.AutoModelForSeq2SeqLM
+    model = auto.from_config(config).eval()
+    architecture = architecture_of(config.to_dict(), name)
+    expected = sum(each.numel() for each in model.parameters())
+    assert math.isclose(count_parameters(architecture, name), expected, rel_tol=0.03)
+    tokens = torch.ones(1, 7, dtype=torch.long)
+    heard = {"input_features": torch.zeros(1, config.num_mel_bins, 200)} if name == "whisper" else {"input_ids": tokens}
+    with torch.no_grad():
+        cache = model(**heard, decoder_input_ids=tokens, use_cache=True).past_key_values
+    settings = settings_of("transformers", "float32")
+    kept = cache_bytes(cache.self_attention_cache) + cache_bytes(cache.cross_attention_cache)
+    assert sequence_bytes(architecture, settings, 7) == kept
