@@ -172,8 +172,9 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     states = state_bytes(settings.optimizer, count, architecture.hidden, kept if not master else 4) + master
     parameters, gradients = kept * count, kept * count
     tokens, layers = settings.tokens, architecture.layers
-    layer = layer_activations(architecture, tokens, settings.precision)
-    residual = (4 if settings.precision in ("fp32", "bf16-mixed") else 2) * tokens * architecture.hidden
+    # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
+    layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
+    residual = kept * tokens * architecture.hidden
     activations = layers * residual if settings.checkpointing else layers * layer
     if settings.precision == "bf16-mixed" and not sharded:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
@@ -185,12 +186,17 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     def shared(size: int, stage: int) -> int:
         return -(-size // ranks) if zero >= stage else size
 
+    def divided(formula: str, stage: int) -> str:
+        return f"{formula} / ranks" if zero >= stage and ranks > 1 else formula
+
     layer_count = max(1, layers)
+    each = f"parameters x {kept} bytes"
+    moments = f"states of {settings.optimizer}" + (" + float32 parameters" if master else "")
     return (
-        Part(PARAMETERS, shared(parameters, 3), f"parameters x {kept} bytes", (("parameters", count),), COMPUTED,
+        Part(PARAMETERS, shared(parameters, 3), divided(each, 3), (("parameters", count),), COMPUTED,
              model.weights_source),
-        Part(GRADIENTS, shared(gradients, 2), f"parameters x {kept} bytes", (("parameters", count),), COMPUTED),
-        Part(STATES, shared(states, 1), f"states of {settings.optimizer}" + (" + float32 parameters" if master else ""),
+        Part(GRADIENTS, shared(gradients, 2), divided(each, 2), (("parameters", count),), COMPUTED),
+        Part(STATES, shared(states, 1), divided(f"({moments})", 1),
              (("parameters", count), ("ranks", ranks), ("ZeRO stage", zero)), COMPUTED),
         Part(ACTIVATIONS, activations, "layers x what each keeps" if not settings.checkpointing else
              "layers x tokens x hidden: checkpointing keeps a layer's input", (("layers", layers), ("tokens", tokens),

@@ -106,3 +106,9 @@ def test_what_cannot_be_trained_is_refused(llama: Model, tmp_path: Path) -> None
     write_gguf(path, {**pairs, "llama.attention.head_count": 1}, {})
     with pytest.raises(InputRefused, match="a GGUF file is not trained"):
         training_budget(read_model(path), RUN)
+
+
+def test_sharded_mixed_precision_computes_in_bfloat16(llama: Model) -> None:
+    whole, divided = sizes(llama, RUN), sizes(llama, replace(RUN, zero=1, ranks=8))
+    pure = sizes(llama, replace(RUN, precision="bf16-pure"))
+    assert divided[ACTIVATIONS] == pure[ACTIVATIONS] < whole[ACTIVATIONS] - 2 * COUNT
