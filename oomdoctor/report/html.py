@@ -27,7 +27,7 @@ def render(diagnosis: Diagnosis) -> str:
     view = view_report(diagnosis)
     data = page_data(view.charts, view.windows, view.holdings)
     code = scripts() if data else ()
-    style = "\n".join([_asset("report.css"), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
+    style = "\n".join([style_sheet(), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
     return (
         _environment()
         .get_template("report.html.j2")
@@ -46,6 +46,11 @@ def render(diagnosis: Diagnosis) -> str:
         )
         + "\n"
     )
+
+
+def style_sheet() -> str:
+    """The look of every page: colours of both schemes, tables, bars."""
+    return _asset("report.css")
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:

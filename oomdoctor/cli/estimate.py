@@ -1,0 +1,225 @@
+"""`oomdoctor estimate`: what a model needs before it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .output import is_terminal, print_report
+
+if TYPE_CHECKING:
+    from ..estimate.model_input import Model
+
+FORMATS = ("terminal", "html", "json", "md")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
+_ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
+_PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
+_OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
+_COUNT = click.IntRange(min=1, max=1 << 30)
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Bytes of a size such as `80GiB`."""
+    from ..model.units import parse_size
+
+    if value is None:
+        return None
+    try:
+        size = parse_size(value)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise click.BadParameter(f"{value!r} is not a size such as 80GiB", ctx, param)
+    return size
+
+
+def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """A number from 0 to 1, of a share such as `15%` or `0.15`."""
+    if value is None:
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.BadParameter(f"{value!r} is not a share such as 15% or 0.15", ctx, param)
+    return share
+
+
+@click.command(context_settings={"max_content_width": 80})
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--gpu", callback=_size, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
+@click.option("--context", type=_COUNT, help="Tokens of a request, prompt and answer. Default: the model's longest.")
+@click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
+@click.option(
+    "--lengths", type=click.Path(path_type=Path), help="Lengths of requests: one a line, or length and count."
+)
+@click.option("--engine", type=click.Choice(_ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
+@click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
+@click.option("--kv-dtype", help="Of keys and values: fp8, q8_0, q4_0 …; K,V for two; fp8_ds_mla for vLLM.")
+@click.option("--state-dtype", help="Of recurrent states. Default: what the configuration says, else float32.")
+@click.option("--tp", type=click.IntRange(1, 1024), default=1, show_default=True, help="Tensor-parallel ranks.")
+@click.option("--mla", type=click.Choice(["latent", "expanded"]), help="How latent attention is kept.")
+@click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
+@click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
+@click.option(
+    "--fraction", callback=_share, metavar="SHARE", help="Of the card that the engine takes. Default: the engine's own."
+)
+@click.option(
+    "--headroom",
+    callback=_share,
+    metavar="SHARE",
+    default="10%",
+    show_default=True,
+    help="What is to be left of the card.",
+)
+@click.option("--weights", callback=_size, metavar="SIZE", help="Bytes of the weights, instead of what the files say.")
+@click.option(
+    "--overhead",
+    callback=_size,
+    metavar="SIZE",
+    help="Measured context and libraries of a process, instead of an assumption.",
+)
+@click.option(
+    "--graphs", callback=_size, metavar="SIZE", help="Measured memory of captured graphs, instead of an assumption."
+)
+@click.option("--train", is_flag=True, help="Training instead of inference.")
+@click.option("--optimizer", type=click.Choice(_OPTIMIZERS), default="adamw", show_default=True)
+@click.option("--precision", type=click.Choice(_PRECISIONS), default="bf16-mixed", show_default=True)
+@click.option("--zero", type=click.IntRange(0, 3), default=0, show_default=True, help="Stage of ZeRO.")
+@click.option("--fsdp", is_flag=True, help="Fully sharded, as ZeRO 3.")
+@click.option(
+    "--ranks", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Cards that share the states."
+)
+@click.option("--batch", type=_COUNT, default=1, show_default=True, help="Sequences of a step on one card.")
+@click.option("--seq", type=_COUNT, default=2048, show_default=True, help="Tokens of a sequence in training.")
+@click.option("--checkpointing", is_flag=True, help="Activations are computed again.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(FORMATS),
+    help="Default: by the suffix of --output; terminal on a terminal; md in a pipe.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+def estimate(model: Path, output_format: str | None, output: Path | None, **asked: Any) -> None:
+    """Say what MODEL needs on a card, what fits, and which limit comes first.
+
+    MODEL is a Hugging Face directory, a config.json, a safetensors file or index, or a GGUF file. Only headers are
+    read; nothing is loaded, and there is no network.
+
+    Exit status: 0 estimated (whether it fits or not); 2 wrong usage; 3 MODEL is not understood: the missing field is
+    named.
+    """
+    from ..estimate.model_input import read_model
+
+    found = read_model(model, asked["dtype"], asked["weights"])
+    chosen = output_format or _default_format(output)
+    text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
+    if output is None:
+        print_report(text)
+        return
+    if output.exists() and model.exists() and output.samefile(model):
+        raise UsageError(f"{output} is the model; name another file with --output")
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+
+
+def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
+    from ..estimate.answer import answer_of, default_context
+    from ..estimate.budget import Settings
+    from ..estimate.dtypes import element_type
+    from ..estimate.engines import engine_of
+    from ..estimate.lengths import read_lengths
+
+    lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
+    if lengths is not None and asked["context"] is not None:
+        raise UsageError("--lengths tells the context; leave --context out")
+    named = asked["kv_dtype"]
+    packed = named == "fp8_ds_mla"
+    kinds = [element_type(each) for each in (named or "").split(",") if each] if not packed else []
+    if len(kinds) > 2:
+        raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
+    settings = Settings(
+        engine=engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers")),
+        capacity_bytes=_capacity(asked),
+        context=asked["context"] or default_context(model),
+        concurrency=asked["concurrency"],
+        headroom=asked["headroom"],
+        tensor_parallel=asked["tp"],
+        fraction=asked["fraction"],
+        keys=kinds[0] if kinds else None,
+        values=kinds[-1] if kinds else None,
+        states=element_type(asked["state_dtype"]) if asked["state_dtype"] else None,
+        step_tokens=asked["step_tokens"],
+        overhead_bytes=asked["overhead"],
+        graph_bytes=asked["graphs"],
+        expanded=asked["mla"] == "expanded",
+        hybrid=not asked["no_hybrid"],
+        packed_latent=packed,
+    )
+    answer = answer_of(model, settings, lengths)
+    if chosen == "json":
+        from ..forecast.as_json import answer_as_json
+
+        return answer_as_json(answer)
+    if chosen == "html":
+        from ..forecast.html import answer_as_html
+
+        return answer_as_html(answer)
+    from ..compare.render import as_markdown, as_terminal
+    from ..forecast.outline import outline
+
+    return (as_terminal if chosen == "terminal" else as_markdown)(outline(answer))
+
+
+def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
+    from ..estimate.training import Training, training_budget
+
+    if asked["fsdp"] and asked["zero"] not in (0, 3):
+        raise UsageError("--fsdp is ZeRO 3; leave --zero out")
+    zero = 3 if asked["fsdp"] else asked["zero"]
+    if zero and asked["ranks"] == 1:
+        raise UsageError("sharding needs the number of cards: --ranks")
+    settings = Training(
+        capacity_bytes=_capacity(asked),
+        optimizer=asked["optimizer"],
+        precision=asked["precision"],
+        batch=asked["batch"],
+        sequence=asked["seq"],
+        checkpointing=asked["checkpointing"],
+        zero=zero,
+        ranks=asked["ranks"],
+        headroom=asked["headroom"],
+        overhead_bytes=asked["overhead"],
+    )
+    budget = training_budget(model, settings)
+    if chosen == "json":
+        from ..forecast.as_json import training_as_json
+
+        return training_as_json(model, settings, budget)
+    if chosen == "html":
+        from ..forecast.html import training_as_html
+
+        return training_as_html(model, settings, budget)
+    from ..compare.render import as_markdown, as_terminal
+    from ..forecast.training_outline import training_outline
+
+    return (as_terminal if chosen == "terminal" else as_markdown)(training_outline(model, settings, budget))
+
+
+def _capacity(asked: dict[str, Any]) -> int:
+    if asked["gpu"] <= 0:
+        raise UsageError("--gpu is the memory of a card, such as 80GiB")
+    return int(asked["gpu"])
+
+
+def _default_format(output: Path | None) -> str:
+    if output is not None:
+        return _BY_SUFFIX.get(output.suffix.lower(), "html")
+    return "terminal" if is_terminal(sys.stdout) else "md"

@@ -1,0 +1,1 @@
+"""What a model needs before it runs: every formula once."""

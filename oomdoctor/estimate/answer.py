@@ -1,0 +1,137 @@
+"""Everything that is asked of a model before it runs, answered together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .architecture import Attention, Latent, State
+from .budget import Budget, Settings, budget_of, cache_settings, largest_concurrency, largest_context, total_at
+from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
+from .grid import Grid, grid_of
+from .kv_cache import bytes_per_token, sequence_bytes
+from .lengths import Lengths
+from .model_input import Model
+
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True)
+class LengthAnswer:
+    """What requests of one length of the distribution mean."""
+
+    name: str
+    tokens: int
+    total_bytes: int
+    """With the concurrency asked for, all of this length."""
+    max_concurrency: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The budget, what fits, and the map around it."""
+
+    model: Model
+    settings: Settings
+    budget: Budget
+    grid: Grid
+    max_context: int
+    max_concurrency: int
+    pool_tokens: int | None
+    """Tokens that the engine's pool holds; None where tokens take nothing, or there is no pool."""
+    lengths: Lengths | None
+    by_length: tuple[LengthAnswer, ...]
+    notes: tuple[str, ...]
+
+
+def default_context(model: Model) -> int:
+    """The length that the model was made for, where nobody asks for another."""
+    return model.architecture.longest or _DEFAULT_CONTEXT
+
+
+def answer_of(model: Model, settings: Settings, lengths: Lengths | None = None) -> Answer:
+    """The whole answer. With a distribution the longest request is the context that counts."""
+    if lengths is not None:
+        settings = replace(settings, context=lengths.longest)
+    budget = budget_of(model, settings)
+    return Answer(
+        model=model,
+        settings=settings,
+        budget=budget,
+        grid=grid_of(model, settings),
+        max_context=largest_context(model, settings, settings.concurrency),
+        max_concurrency=largest_concurrency(model, settings, settings.context),
+        pool_tokens=pool_tokens(model, settings, budget.pool_bytes),
+        lengths=lengths,
+        by_length=_by_length(model, settings, lengths),
+        notes=_notes(model, settings),
+    )
+
+
+def pool_tokens(model: Model, settings: Settings, pool_bytes: int) -> int | None:
+    """Tokens of a pool of that size on one rank, in whole pages, as vLLM and SGLang print them as they start.
+
+    With windows: as many tokens as sequences of the context asked for would have in it.
+    """
+    if settings.engine in (TRANSFORMERS, LLAMA_CPP):
+        return None
+    kept = cache_settings(model, settings)
+    per_token = bytes_per_token(model.architecture, kept)
+    if model.architecture.windowed and settings.engine is VLLM:
+        return max(0, pool_bytes * settings.context // sequence_bytes(model.architecture, kept, settings.context))
+    if not per_token:
+        return None
+    page = settings.engine.page_tokens
+    return max(0, pool_bytes // (per_token * page) * page)
+
+
+def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tuple[LengthAnswer, ...]:
+    if lengths is None:
+        return ()
+    named = (("P50", lengths.p50), ("P95", lengths.p95), ("P99", lengths.p99), ("longest", lengths.longest))
+    return tuple(
+        LengthAnswer(
+            name, tokens, total_at(model, settings, tokens, settings.concurrency),
+            largest_concurrency(model, settings, tokens),
+        )
+        for name, tokens in named
+    )  # fmt: skip
+
+
+def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
+    """What the figures rest on that is not in the files, and what other versions of the engine do."""
+    kinds = {type(cache) for cache, _ in model.architecture.alike}
+    heads = [cache.kv_heads for cache, _ in model.architecture.alike if isinstance(cache, Attention)]
+    notes = [f"assumed: {each}" for each in model.architecture.assumptions]
+    if model.architecture.vocabulary is None:
+        notes.append("the vocabulary is not told: the logits of a step are not counted")
+    if model.architecture.intermediate is None and model.architecture.experts is None:
+        notes.append("the MLP's width is not told: activations assume four times the hidden size")
+    if model.architecture.heads is None or model.architecture.head_width is None:
+        notes.append("the heads are not told: activations count the MLP only")
+    if settings.tensor_parallel > 1:
+        if heads and min(heads) < settings.tensor_parallel:
+            notes.append(
+                f"{settings.tensor_parallel} ranks share {min(heads)} KV heads: each head is kept more than once"
+            )
+        if Latent in kinds:
+            notes.append("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
+        notes.append("weights are taken to be divided evenly between the ranks")
+    if State in kinds and settings.states is None and model.architecture.state_dtype is None:
+        notes.append("recurrent states are assumed to be float32; name their type with --state-dtype")
+    if settings.engine is TRANSFORMERS and Latent in kinds:
+        notes.append(
+            "transformers up to 5.12 keeps keys and values of every head, since 5.16 the latent vector (--mla expanded)"
+        )
+    if model.architecture.windowed:
+        notes.append(_WINDOW_NOTES[settings.engine.name])
+    if settings.engine is VLLM and settings.fraction is None:
+        notes.append("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)")
+    return tuple(notes)
+
+
+_WINDOW_NOTES = {
+    "transformers": "transformers drops what slid out of a window since 4.56; before, windowed layers keep every token",
+    "vllm": "without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid)",
+    "sglang": "SGLang gives windowed layers a pool of 0.8 of the tokens (--swa-full-tokens-ratio)",
+    "llama.cpp": "llama.cpp keeps every token in windowed layers with --swa-full (--no-hybrid)",
+}

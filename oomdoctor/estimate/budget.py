@@ -1,0 +1,245 @@
+"""The budget of a model on one device: parts with formula, inputs and how each is known; what fits; what binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..model.units import MIB
+from .activations import inference_activations, step_size
+from .architecture import CrossAttention, State
+from .dtypes import ElementType, element_type
+from .engines import RANK_BYTES, Engine
+from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes, sequence_bytes
+from .model_input import Model
+
+COMPUTED, MEASURED, ASSUMED = "computed", "measured", "assumed"
+FITS, TIGHT, NO = "fits", "tight", "no"
+WORKSPACE_BYTES = 32 * MIB
+"""cuBLAS's workspace as torch sizes it on Hopper; 8 MiB on older cards."""
+_MOST_TOKENS = 1 << 34
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the estimate is for."""
+
+    engine: Engine
+    capacity_bytes: int
+    """Of one device."""
+    context: int
+    concurrency: int
+    headroom: float = 0.1
+    tensor_parallel: int = 1
+    fraction: float | None = None
+    keys: ElementType | None = None
+    """Element type of keys; None: that of the model."""
+    values: ElementType | None = None
+    states: ElementType | None = None
+    step_tokens: int | None = None
+    overhead_bytes: int | None = None
+    """Measured; None: assumed for the engine."""
+    graph_bytes: int | None = None
+    expanded: bool = False
+    hybrid: bool = True
+    packed_latent: bool = False
+
+    @property
+    def limit_bytes(self) -> int:
+        """What the engine may take of the device."""
+        return int(self.capacity_bytes * (self.engine.fraction if self.fraction is None else self.fraction))
+
+    @property
+    def safe_bytes(self) -> int:
+        """What leaves the headroom asked for."""
+        return min(self.limit_bytes, int(self.capacity_bytes * (1 - self.headroom)))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the budget."""
+
+    name: str
+    bytes: int
+    formula: str
+    inputs: tuple[tuple[str, int | str], ...]
+    known: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the settings ask of one device."""
+
+    parts: tuple[Part, ...]
+    kv_bytes_per_token: int
+    kv_fixed_bytes_per_sequence: int
+    total_bytes: int
+    headroom_bytes: int
+    """What is left of the device; negative where it does not fit."""
+    pool_bytes: int
+    """What is left for caches of all sequences within what the engine may take."""
+    verdict: str
+    binds: str
+
+    def part(self, name: str) -> Part:
+        """The part of that name."""
+        return next(part for part in self.parts if part.name == name)
+
+
+WEIGHTS, OVERHEAD, CACHE, ACTIVATIONS, WORKSPACE, GRAPHS = (
+    "weights", "context and libraries", "KV cache and states", "activations of one step", "workspace", "graphs",
+)  # fmt: skip
+
+
+def cache_settings(model: Model, settings: Settings) -> CacheSettings:
+    """How the engine keeps what sequences of the model need."""
+    keys = settings.keys or (element_type("float16") if model.gguf else model.dtype)
+    states = settings.states or element_type(model.architecture.state_dtype or "float32")
+    return CacheSettings(
+        engine=settings.engine,
+        keys=keys,
+        values=settings.values or keys,
+        states=states,
+        conv=element_type("float32") if model.gguf else model.dtype,
+        tensor_parallel=settings.tensor_parallel,
+        expanded=settings.expanded,
+        hybrid=settings.hybrid,
+        step_tokens=settings.step_tokens or settings.engine.step_tokens or settings.context,
+        packed_latent=settings.packed_latent,
+    )
+
+
+def budget_of(model: Model, settings: Settings) -> Budget:
+    """The budget of one rank for `concurrency` sequences of `context` tokens each."""
+    kept = cache_settings(model, settings)
+    parts = (
+        _weights(model, settings),
+        _overhead(settings),
+        _cache(model, settings, kept),
+        _activations(model, settings, kept),
+        Part(WORKSPACE, WORKSPACE_BYTES, "one workspace of cuBLAS", (), ASSUMED, "torch's default on Hopper"),
+        _graphs(settings),
+    )
+    total = sum(part.bytes for part in parts)
+    cache = next(part for part in parts if part.name == CACHE)
+    architecture = model.architecture
+    return Budget(
+        parts=parts,
+        kv_bytes_per_token=bytes_per_token(architecture, kept.whole),
+        kv_fixed_bytes_per_sequence=fixed_bytes(architecture, kept.whole, settings.context),
+        total_bytes=total,
+        headroom_bytes=settings.capacity_bytes - total,
+        pool_bytes=settings.limit_bytes - (total - cache.bytes),
+        verdict=verdict_of(total, settings),
+        binds=_binds(parts, total, settings, model),
+    )
+
+
+def verdict_of(total: int, settings: Settings) -> str:
+    """`fits` leaves the headroom, `tight` does not, `no` is more than the engine may take."""
+    if total <= settings.safe_bytes:
+        return FITS
+    return TIGHT if total <= settings.limit_bytes else NO
+
+
+def total_at(model: Model, settings: Settings, context: int, concurrency: int) -> int:
+    """Bytes on one rank at another length and number of sequences."""
+    return budget_of(model, replace(settings, context=context, concurrency=concurrency)).total_bytes
+
+
+def largest_context(model: Model, settings: Settings, concurrency: int) -> int:
+    """The longest context that fits with that many sequences, as far as the model was made for; 0 where none does."""
+    most = model.architecture.longest or _MOST_TOKENS
+    return _largest(most, lambda length: total_at(model, settings, length, concurrency) <= settings.safe_bytes)
+
+
+def largest_concurrency(model: Model, settings: Settings, context: int) -> int:
+    """The most sequences of that length that fit; 0 where not even one does."""
+    return _largest(1 << 20, lambda count: total_at(model, settings, context, count) <= settings.safe_bytes)
+
+
+def _largest(most: int, fits: object) -> int:
+    """The largest number up to `most` that fits; sizes grow with it, so that halving finds it."""
+    assert callable(fits)
+    if fits(most):
+        return most
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _weights(model: Model, settings: Settings) -> Part:
+    ranks = settings.tensor_parallel
+    inputs: tuple[tuple[str, int | str], ...] = (("bytes of the model", model.weights_bytes), ("ranks", ranks))
+    formula = "bytes of all tensors" + (" / ranks" if ranks > 1 else "")
+    return Part(WEIGHTS, -(-model.weights_bytes // ranks), formula, inputs, model.weights_known, model.weights_source)
+
+
+def _overhead(settings: Settings) -> Part:
+    if settings.overhead_bytes is not None:
+        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, "--overhead")
+    ranks = RANK_BYTES if settings.tensor_parallel > 1 else 0
+    formula = "a process of this engine" + (" + communication of ranks" if ranks else "")
+    return Part(
+        OVERHEAD, settings.engine.overhead_bytes + ranks, formula, (), ASSUMED, "start-up lines of real servers"
+    )
+
+
+def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
+    each = sequence_bytes(model.architecture, kept, settings.context)
+    per_token = bytes_per_token(model.architecture, kept)
+    fixed = fixed_bytes(model.architecture, kept, settings.context)
+    inputs: list[tuple[str, int | str]] = [
+        ("sequences", settings.concurrency), ("tokens", settings.context), ("bytes a token", per_token),
+        ("fixed bytes a sequence", fixed), ("tokens a page", settings.engine.page_tokens),
+    ]  # fmt: skip
+    formula = "sequences x (whole pages of tokens x bytes a token + fixed bytes a sequence)"
+    kinds = {type(cache).__name__ for cache in model.architecture.caches}
+    source = "states are assumed to be float32" if (
+        State.__name__ in kinds and settings.states is None and model.architecture.state_dtype is None
+    ) else ""  # fmt: skip
+    if CrossAttention.__name__ in kinds:
+        source = "the encoder's output counts once a sequence"
+    return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), COMPUTED, source)
+
+
+def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
+    step = step_size(settings.engine, settings.concurrency, settings.context, settings.step_tokens)
+    found = inference_activations(model.architecture, settings.engine, model.dtype, step, settings.tensor_parallel)
+    size, formula = found.bytes, found.formula
+    inputs: list[tuple[str, int | str]] = [*found.inputs]
+    prompt = settings.concurrency * prompt_bytes(model.architecture, kept, settings.context)
+    if prompt:
+        size, formula = size + prompt, formula + " + the prompts' rows in windowed layers"
+        inputs.append(("bytes of the prompts in windowed layers", prompt))
+    return Part(ACTIVATIONS, size, formula, tuple(inputs), COMPUTED, "the engine's largest step")
+
+
+def _graphs(settings: Settings) -> Part:
+    if settings.graph_bytes is not None:
+        return Part(GRAPHS, settings.graph_bytes, "as measured", (), MEASURED, "--graphs")
+    return Part(GRAPHS, settings.engine.graph_bytes, "the engine's default set of batch sizes", (), ASSUMED)
+
+
+def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model) -> str:
+    """Which limit the settings meet first, in words."""
+    limit = settings.limit_bytes
+    named = (
+        f"{settings.engine.fraction_name} ({limit / settings.capacity_bytes:.2f} of the card)"
+        if settings.engine.fraction_name and limit < settings.capacity_bytes
+        else "the card's memory"
+    )
+    sizes = {part.name: part.bytes for part in parts}
+    if sizes[WEIGHTS] > limit:
+        return f"the weights alone are more than {named} gives"
+    if total - sizes[CACHE] > limit:
+        return f"weights, overhead and one step leave no room for a cache within {named}"
+    if total > limit:
+        return f"the cache of {settings.concurrency} x {settings.context:,} tokens is more than {named} leaves for it"
+    longest = model.architecture.longest
+    if longest is not None and settings.context > longest:
+        return f"the model was made for {longest:,} tokens, less than the context asked for"
+    largest = max(parts, key=lambda part: part.bytes)
+    return f"nothing yet; the largest part is {largest.name}, and {named} is what ends first"

@@ -1,0 +1,58 @@
+"""Element types: bytes of a row of values, the scales of quantised ones included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import UsageError
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """`block_bytes` hold `block_values` values, with what belongs to them (scales, minima)."""
+
+    name: str
+    block_values: int
+    block_bytes: int
+
+    def bytes_of(self, values: int) -> int:
+        """Bytes of a row of so many values; the last block is whole."""
+        return -(-values // self.block_values) * self.block_bytes
+
+    @property
+    def bits(self) -> float:
+        """Per value."""
+        return 8 * self.block_bytes / self.block_values
+
+
+def _plain(name: str, size: int) -> ElementType:
+    return ElementType(name, 1, size)
+
+
+_FLOATS = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "float8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1,
+}  # fmt: skip
+_ALIASES = {
+    "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "float": "float32",
+    "bf16": "bfloat16", "fp8": "float8", "fp8_e4m3": "float8", "fp8_e5m2": "float8", "double": "float64",
+}  # fmt: skip
+_BLOCKS = {
+    "q8_0": (32, 34), "q5_1": (32, 24), "q5_0": (32, 22), "q4_1": (32, 20), "q4_0": (32, 18), "iq4_nl": (32, 18),
+    "nvfp4": (16, 9), "mxfp4": (32, 17),
+}  # fmt: skip
+"""Values a block and its bytes: 32 values of q8_0 have a two-byte scale (ggml's block structures); 16 of nvfp4 and 32
+of mxfp4 a one-byte scale."""
+
+NAMES = (*_FLOATS, *_ALIASES, *_BLOCKS)
+
+
+def element_type(name: str) -> ElementType:
+    """The type of that name, as frameworks and llama.cpp spell it. Raises UsageError for another."""
+    plain = name.lower().removeprefix("torch.")
+    plain = _ALIASES.get(plain, plain)
+    if plain in _FLOATS:
+        return _plain(plain, _FLOATS[plain])
+    if plain in _BLOCKS:
+        return ElementType(plain, *_BLOCKS[plain])
+    raise UsageError(f"no element type that is known here: {name!r}; one of {', '.join(NAMES)}")

@@ -1,0 +1,51 @@
+"""What differs between engines for one configuration: pages, windows, what is reserved, what a step needs.
+
+Versions and defaults are those of vLLM 0.33, SGLang 0.5, llama.cpp of 2026 and transformers 5.24; a difference that a
+version makes is told where it changes a figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from ..model.units import GIB, MIB
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The rules of one engine."""
+
+    name: str
+    page_tokens: int
+    """Tokens that are given to a sequence at once."""
+    step_tokens: int | None
+    """Most tokens of one step; None: a whole prompt of every sequence."""
+    fraction: float
+    """Of the card, what the engine takes; 1 where it takes what it needs."""
+    fraction_name: str
+    overhead_bytes: int
+    """Context and libraries of one process, assumed where nobody measured."""
+    graph_bytes: int
+    """What captured graphs take, assumed."""
+    conv_columns_less: int
+    """A convolution of n columns keeps n inputs in transformers, n - 1 elsewhere."""
+
+
+TRANSFORMERS = Engine("transformers", 1, None, 1.0, "", 500 * MIB, 0, 0)
+VLLM = Engine("vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1)
+SGLANG = Engine("sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1)
+LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1)
+ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
+
+SGLANG_WINDOW_SHARE = (8, 10)
+"""`swa_full_tokens_ratio` 0.8 as a fraction."""
+RANK_BYTES = 900 * MIB
+"""What communication between the ranks of a tensor-parallel group takes on each, assumed."""
+
+
+def engine_of(name: str) -> Engine:
+    """The engine of that name."""
+    if name not in ENGINES:
+        raise UsageError(f"no engine that is known here: {name!r}; one of {', '.join(ENGINES)}")
+    return ENGINES[name]

@@ -1,0 +1,107 @@
+"""What the classes of known models have that their files do not say: which fields mean what, which values are default.
+
+A file of transformers leaves out of a nested configuration what equals the default of its class, but writes all fields
+of an outer one: only there is a missing field a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EVERY_HEAD_IS_KEPT = frozenset(
+    (
+        "gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "phi", "persimmon", "stablelm", "baichuan",
+        "llama", "xglm", "biogpt", "qwen", "openai-gpt", "ctrl", "xlnet", "imagegpt", "cohere", "granite", "nemotron",
+    )
+)  # fmt: skip
+"""Families in which a configuration without a number of KV heads means one for each query head."""
+
+NO_GROUPS = frozenset(
+    ("gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "xglm", "biogpt", "openai-gpt")
+)
+"""Families whose classes know no grouped heads: a field num_key_value_heads in their file is not read."""
+
+HEAD_WIDTH_IS_OWN = frozenset(
+    ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt_oss", "qwen3", "qwen3_moe", "qwen3_next",
+     "qwen3_5_text", "qwen3_5_moe_text", "helium", "glm", "glm4", "internlm3", "nemotron_h", "recurrent_gemma")
+)  # fmt: skip
+"""Families whose head_dim is not hidden_size / num_attention_heads: without the field it is not known."""
+
+WINDOW_IN_EVERY_LAYER = frozenset(("mistral", "ministral", "mixtral", "phi3", "phimoe", "starcoder2", "phi3small"))
+"""`sliding_window` that is not null counts for all layers."""
+
+WINDOW_IF_ASKED = frozenset(
+    (
+        "qwen2",
+        "qwen2_moe",
+        "qwen3",
+        "qwen3_moe",
+        "qwen2_vl",
+        "qwen2_vl_text",
+        "qwen2_5_vl",
+        "qwen2_5_vl_text",
+        "smollm3",
+    )
+)
+"""`sliding_window` counts with `use_sliding_window`, from layer `max_window_layers` on; Qwen2.5 carries it without."""
+
+WINDOW_PATTERN = {
+    "gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma3": 6, "cohere2": 4, "exaone4": 4, "olmo3": 4,
+}  # fmt: skip
+"""Every so-manieth layer sees everything, the others have the window (without `layer_types` in the file)."""
+
+UNTIED = frozenset(
+    ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt_oss", "deepseek_v2",
+     "deepseek_v3", "glm", "glm4", "gpt_neox", "gptj", "stablelm", "phi", "granite", "olmoe", "qwen3_next", "olmo3",
+     "llama4_text", "jamba", "chatglm")
+)  # fmt: skip
+TIED = frozenset(
+    ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt2", "gpt_bigcode", "opt", "bloom", "falcon",
+     "cohere", "cohere2", "mpt", "smollm3", "starcoder2", "whisper", "t5", "bart", "mbart", "pegasus", "marian",
+     "m2m_100", "mamba")
+)  # fmt: skip
+"""Whether input and output embedding are one matrix where the file does not say."""
+
+UNGATED = frozenset(
+    ("gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "falcon", "phi", "gpt_bigcode", "starcoder2",
+     "mpt", "whisper", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "plbart", "persimmon", "nemotron")
+)  # fmt: skip
+"""Families whose MLP has two matrices, not three."""
+
+FOUR_TIMES = frozenset(("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codegen"))
+"""Families whose MLP is four times as wide as the residual stream unless their own field says otherwise."""
+LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt", "bart"))
+
+KNOWN = (
+    EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED
+    | TIED | UNGATED
+    | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "glm4_moe", "gemma3n_text", "llama4", "mllama_text_model"}
+)  # fmt: skip
+"""Families of attention whose fields were looked at; of another one it is said that this is assumed."""
+
+_LLAMA = {
+    "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
+    "vocab_size": 32000,
+}  # fmt: skip
+CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "llama": _LLAMA,
+    "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096},
+    "llama4_text": {"no_rope_layer_interval": 4, "attention_chunk_size": 8192},
+    "gemma3_text": {
+        "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "head_dim": 256, "intermediate_size": 9216, "vocab_size": 262208, "sliding_window": 4096,
+    },
+    "gemma2": {
+        "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+        "head_dim": 256, "intermediate_size": 9216, "vocab_size": 256000, "sliding_window": 4096,
+    },
+    "qwen2": {
+        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+        "intermediate_size": 22016, "vocab_size": 151936,
+    },
+    "qwen3": {
+        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
+        "head_dim": 128, "intermediate_size": 22016, "vocab_size": 151936,
+    },
+}  # fmt: skip
+"""Read from the configuration classes of transformers 5.24.0."""

@@ -1,0 +1,91 @@
+"""A configuration's fields, read with their type; what is missing is named, never guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputRefused
+
+_LARGEST = 1 << 40
+"""No dimension of a model is larger; what is, was not written by one."""
+_MOST_LAYERS = 10_000
+Config = Mapping[str, Any]
+
+
+class Fields:
+    """The fields of one configuration object."""
+
+    def __init__(self, values: Config, where: str, defaults: Mapping[str, int] | None = None) -> None:
+        """`defaults`: what the class of this model has where its file is silent; a use of them is written down."""
+        self.values, self.where, self._defaults = values, where, dict(defaults or {})
+        self.assumed: list[str] = []
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(name) is not None
+
+    def number(self, *names: str) -> int:
+        """A size of at least 1 under the first of these names that is there. Raises InputRefused."""
+        found = self.maybe(*names)
+        if found is None:
+            others = f" (or {', '.join(names[1:])})" if names[1:] else ""
+            raise InputRefused(f"{self.where}: the field {names[0]}{others} is missing; it is not guessed")
+        return found
+
+    def maybe(self, *names: str) -> int | None:
+        """The same, None where all are missing."""
+        for name in names:
+            if self.has(name):
+                return self._checked(name, self.values[name])
+        for name in names:
+            if name in self._defaults:
+                value = self._defaults[name]
+                self.assumed.append(f"{name} = {value}: not in the file, the default of its class")
+                return value
+        return None
+
+    def maybe_positive(self, name: str) -> bool:
+        """Whether the field is a number above zero."""
+        value = self.values.get(name)
+        return isinstance(value, int) and value > 0
+
+    def layers(self, *names: str) -> int:
+        """A number of layers."""
+        found = self.number(*names)
+        if found > _MOST_LAYERS:
+            raise InputRefused(f"{self.where}: {found} layers are not those of a model")
+        return found
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A yes or no."""
+        value = self.values.get(name)
+        return default if value is None else bool(value)
+
+    def text(self, name: str) -> str | None:
+        """A word."""
+        value = self.values.get(name)
+        return value if isinstance(value, str) else None
+
+    def items(self, name: str, length: int | None = None) -> list[Any] | None:
+        """A list, of that length; None where it is missing."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) > _MOST_LAYERS:
+            raise InputRefused(f"{self.where}: {name} is not a list of layers")
+        if length is not None and len(value) != length:
+            raise InputRefused(f"{self.where}: {name} names {len(value)} layers, the model has {length}")
+        return value
+
+    def part(self, name: str) -> Fields | None:
+        """A nested object."""
+        value = self.values.get(name)
+        return Fields(value, f"{self.where}, {name}") if isinstance(value, dict) else None
+
+    def _checked(self, name: str, value: object) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
+            raise InputRefused(f"{self.where}: {name} is {str(value)[:40]!r}, not a size")
+        return value

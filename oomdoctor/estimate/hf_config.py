@@ -1,0 +1,252 @@
+"""A Hugging Face configuration as an architecture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import InputRefused
+from .architecture import Architecture, Cache, CrossAttention, Experts
+from .attention_config import (
+    ENCODER_DECODERS,
+    FULL,
+    SLIDING,
+    attention_layer,
+    decoder_of_pair,
+    head_width,
+    hidden_size,
+    kv_heads,
+    layer_count,
+    layer_kinds,
+    query_heads,
+)
+from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, TIED, UNGATED, UNTIED
+from .fields import Fields
+from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
+
+_NESTED = ("text_config", "llm_config", "language_config", "decoder", "thinker_config", "talker_config")
+_ATTENTION = frozenset((FULL, SLIDING, "chunked_attention"))
+_NOTHING = frozenset(("mlp", "moe", "-", "E"))
+_BOTH = frozenset(("hybrid",))
+_LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+_LONGEST = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_target_positions")
+_MOST_NESTING = 4
+_FOREIGN = (
+    "ssm", "mamba", "linear_attn", "rwkv", "recurrent", "lru_width", "state_size", "block_types", "layers_block",
+    "xlstm", "retnet", "hyena",
+)  # fmt: skip
+"""Parts of names that tell of layers which are not attention."""
+
+
+def architecture_of(config: object, where: str) -> Architecture:
+    """What the configuration says of what is kept for each sequence.
+
+    Raises InputRefused with the field that is missing, or that says something unknown.
+    """
+    if not isinstance(config, dict):
+        raise InputRefused(f"{where}: not a model's configuration (a JSON object)")
+    values, inner = _language_part(config)
+    family = values.get("model_type", config.get("model_type"))
+    if not isinstance(family, str):
+        raise InputRefused(f"{where}: the field model_type is missing; it is not guessed")
+    defaults = CLASS_DEFAULTS.get(family, {}) if inner else {}
+    fields = Fields(values, where, defaults)
+    outer = Fields(config, where)
+    crossing = any(
+        part.get(name) for part in (values, config) for name in ("is_encoder_decoder", "add_cross_attention")
+    )
+    if crossing and family not in ENCODER_DECODERS:
+        raise InputRefused(f"{where}: what {family!r} keeps of its encoder's output is not known; it is not guessed")
+    if family in ENCODER_DECODERS:
+        layers, caches = decoder_of_pair(family, fields)
+    elif family == "mllama_text_model":
+        layers, caches = _with_images(family, fields, outer)
+    else:
+        layers, caches = layer_count_of(family, fields), _caches(family, fields)
+    return Architecture(
+        family=family,
+        layers=layers,
+        caches=caches,
+        hidden=hidden_size(fields),
+        heads=fields.maybe("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads"),
+        head_width=_optional_head_width(family, fields),
+        intermediate=_intermediate(family, fields),
+        vocabulary=fields.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size"),
+        longest=fields.maybe(*_LONGEST),
+        gated=family not in UNGATED and not (family in ("t5", "mt5") and not fields.flag("is_gated_act", False)),
+        tied=_tied(family, fields, outer),
+        experts=_experts(family, fields, layers),
+        uncounted=_uncounted(fields, config),
+        gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
+        encoder_layers=(fields.maybe("encoder_layers", "num_layers") or 0) if family in ENCODER_DECODERS else 0,
+        positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
+        state_dtype=fields.text("mamba_ssm_cache_dtype") or fields.text("mamba_ssm_dtype"),
+        assumptions=tuple(dict.fromkeys(fields.assumed)),
+    )
+
+
+def layer_count_of(family: str, fields: Fields) -> int:
+    """Layers; Nemotron-H only lists them."""
+    blocks = fields.items("layers_block_type")
+    if blocks and not fields.has("num_hidden_layers"):
+        return len(blocks)
+    return layer_count(fields)
+
+
+def _language_part(config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The decoder's own fields, which multimodal models nest, and whether they were nested."""
+    inner, nested = config, False
+    for _ in range(_MOST_NESTING):
+        name = next((name for name in _NESTED if isinstance(inner.get(name), dict)), None)
+        if name is None:
+            break
+        # A nested object in older files may only repeat a few words: dimensions beside it count.
+        found = inner[name]
+        if "model_type" not in found and not any(each in found for each in _LAYER_COUNTS):
+            break
+        inner, nested = {**_shared(inner), **found}, True
+    return inner, nested
+
+
+def _shared(outer: dict[str, Any]) -> dict[str, Any]:
+    """What an outer object says for its parts too."""
+    return {name: outer[name] for name in ("torch_dtype", "dtype", "tie_word_embeddings") if name in outer}
+
+
+def _caches(family: str, fields: Fields) -> tuple[Cache, ...]:
+    layers = layer_count_of(family, fields)
+    kinds = _kinds(family, fields, layers)
+    shared = fields.values.get("num_kv_shared_layers") or 0
+    if not isinstance(shared, int) or not 0 <= shared <= layers:
+        raise InputRefused(f"{fields.where}: num_kv_shared_layers is {str(shared)[:40]!r} of {layers} layers")
+    caches: list[Cache] = []
+    for layer, kind in enumerate(kinds[: layers - shared]):
+        known = kind in _ATTENTION or kind in STATE_KINDS or kind in _NOTHING or kind in _BOTH
+        if not known:
+            raise InputRefused(f"{fields.where}: layer {layer} is of a kind that is not known here: {kind[:40]!r}")
+        if kind in STATE_KINDS or kind in _BOTH:
+            caches.append(state_layer(family, fields))
+        if kind in _ATTENTION or kind in _BOTH:
+            caches.append(attention_layer(family, fields, FULL if kind in _BOTH else kind, layer))
+    return tuple(caches)
+
+
+def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
+    """The kind of every layer, from the list in the file or from the family's rule."""
+    if family in ("mamba", "mamba2", "falcon_mamba"):
+        return ["mamba"] * layers
+    if family == "falcon_h1":
+        return ["hybrid"] * layers
+    if fields.has("layer_types"):
+        return layer_kinds(family, fields, layers)
+    blocks = fields.items("layers_block_type") or fields.items("block_types")
+    if blocks:
+        names = [str(blocks[layer % len(blocks)]) for layer in range(layers)]
+        window = fields.has("attention_window_size")
+        return [{"attention": SLIDING if window else FULL}.get(name, name) for name in names]
+    if fields.has("hybrid_override_pattern"):
+        letters = str(fields.values["hybrid_override_pattern"])[:layers]
+        return [{"M": "mamba", "*": FULL}.get(letter, letter) for letter in letters]
+    if family == "jamba":
+        period, offset = fields.number("attn_layer_period"), fields.values.get("attn_layer_offset")
+        if not isinstance(offset, int):
+            raise InputRefused(f"{fields.where}: the field attn_layer_offset is missing; it is not guessed")
+        return [FULL if layer % period == offset else "mamba" for layer in range(layers)]
+    if family == "bamba":
+        chosen = fields.items("attn_layer_indices")
+        if chosen is None:
+            raise InputRefused(f"{fields.where}: the field attn_layer_indices is missing; it is not guessed")
+        return [FULL if layer in chosen else "mamba" for layer in range(layers)]
+    if family in GATED_DELTA:
+        every = fields.number("full_attention_interval")
+        return ["linear_attention" if (layer + 1) % every else FULL for layer in range(layers)]
+    if family.startswith("lfm2"):
+        chosen = fields.items("full_attn_idxs")
+        if chosen is None:
+            raise InputRefused(f"{fields.where}: the field layer_types is missing; it is not guessed")
+        return [FULL if layer in chosen else "conv" for layer in range(layers)]
+    strange = next((name for name in (*fields.values, family) if any(part in name for part in _FOREIGN)), None)
+    if strange is not None or family in MAMBA_1 | MAMBA_2:
+        raise InputRefused(
+            f"{fields.where}: {family!r} has layers that are not attention ({strange}), and the field layer_types that"
+            " tells which is missing; it is not guessed"
+        )
+    if family not in KNOWN:
+        fields.assumed.append(f"the family {family!r} is not known here: each layer is taken to be ordinary attention")
+    return layer_kinds(family, fields, layers)
+
+
+def _with_images(family: str, fields: Fields, outer: Fields) -> tuple[int, tuple[Cache, ...]]:
+    """Llama 3.2 Vision: its cross-attention layers keep the image's keys and values, not the text's."""
+    layers = layer_count(fields)
+    crossing = fields.items("cross_attention_layers")
+    vision = outer.part("vision_config")
+    if crossing is None or vision is None:
+        missing = "cross_attention_layers" if crossing is None else "vision_config"
+        raise InputRefused(f"{fields.where}: the field {missing} is missing; it is not guessed")
+    patches = (vision.number("image_size") // vision.number("patch_size")) ** 2 + 1
+    heads, width = kv_heads(family, fields), head_width(family, fields)
+    image = CrossAttention(heads, width, width, patches * vision.number("max_num_tiles"))
+    return layers, tuple(
+        image if layer in crossing else attention_layer(family, fields, FULL, layer) for layer in range(layers)
+    )
+
+
+def _optional_head_width(family: str, fields: Fields) -> int | None:
+    try:
+        query_heads(fields)
+        return head_width(family, fields)
+    except InputRefused:
+        # The cache was read already: this width only refines activations.
+        return None
+
+
+def _intermediate(family: str, fields: Fields) -> int | None:
+    if family in ("mamba", "mamba2", "falcon_mamba"):
+        return 0
+    if family in FOUR_TIMES:
+        return fields.maybe("n_inner", "ffn_hidden_size") or 4 * hidden_size(fields)
+    if family == "llama4_text":
+        return fields.maybe("intermediate_size_mlp", "intermediate_size")
+    for name in ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size"):
+        value: object = fields.values.get(name)
+        if isinstance(value, list) and value and all(isinstance(each, int) for each in value):
+            return int(max(value))
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return fields.maybe("intermediate_size")
+
+
+def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
+    for each in (fields, outer):
+        if each.has("tie_word_embeddings"):
+            return each.flag("tie_word_embeddings", False)
+    return True if family in TIED else False if family in UNTIED else None
+
+
+def _uncounted(fields: Fields, config: dict[str, Any]) -> str | None:
+    """What a model has besides the layers that are described."""
+    if fields.maybe_positive("hidden_size_per_layer_input"):
+        return "embeddings of each layer"
+    parts = [name.partition("_")[0] for name in ("vision_config", "audio_config") if isinstance(config.get(name), dict)]
+    return f"the {' and '.join(parts)} encoder" if parts else None
+
+
+def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
+    count = fields.maybe("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+    if count is None or count == 1:
+        return None
+    width = fields.number("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
+    active = fields.number(
+        "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "experts_per_token"
+    )
+    dense = fields.values.get("first_k_dense_replace") or 0
+    period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
+    chosen = fields.items("moe_layers")
+    sparse = len(chosen) if chosen else (layers - dense if isinstance(dense, int) else layers) // period
+    if family == "llama4_text":
+        return Experts(count, active, width, sparse, width)
+    shared = (
+        fields.maybe("shared_expert_intermediate_size", "shared_intermediate_size")
+        or (fields.maybe("n_shared_experts") or 0) * width
+    )
+    return Experts(count, active, width, sparse, shared)

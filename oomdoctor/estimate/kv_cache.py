@@ -1,0 +1,153 @@
+"""Bytes that a sequence keeps on the device: keys and values, latent vectors, states, cross attention.
+
+    full attention      tokens x KV heads x (key width + value width) x bytes of an element
+    sliding or chunked  the same of the tokens that are kept
+    latent attention    tokens x (kv_lora_rank + qk_rope_head_dim) x bytes: one vector, no factor of two, no heads
+    expanded latent     tokens x heads x (nope + rope + value width) x bytes
+    state               conv channels x columns + recurrent elements, the same at every length
+    cross attention     positions of the encoder x KV heads x (key width + value width), once a sequence
+
+Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages without a value half, states), transformers
+5.24 `cache_utils.py` (a sliding layer keeps W - 1), llama.cpp `llama-kv-cache` (blocks of quantised rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
+from .dtypes import ElementType
+from .engines import LLAMA_CPP, SGLANG, SGLANG_WINDOW_SHARE, TRANSFORMERS, VLLM, Engine
+
+FP8_DS_MLA_BYTES = 656
+"""A token and layer of vLLM's `fp8_ds_mla`: 512 bytes of the latent, 16 of scales, 128 of the rotary part."""
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """How an engine keeps what sequences need."""
+
+    engine: Engine
+    keys: ElementType
+    values: ElementType
+    states: ElementType
+    conv: ElementType
+    """The element type of the model: a convolution's inputs are kept as they came."""
+    tensor_parallel: int = 1
+    expanded: bool = False
+    """Latent attention with keys and values of every head."""
+    hybrid: bool = True
+    """Whether windowed layers drop what slid out."""
+    step_tokens: int = 2048
+    packed_latent: bool = False
+    """vLLM's fp8_ds_mla."""
+
+    @property
+    def whole(self) -> CacheSettings:
+        """The same with all ranks together, where each row is kept once."""
+        return CacheSettings(
+            self.engine, self.keys, self.values, self.states, self.conv, 1, self.expanded, self.hybrid,
+            self.step_tokens, self.packed_latent,
+        )  # fmt: skip
+
+
+def row_bytes(cache: Cache, settings: CacheSettings) -> int:
+    """Bytes of one token in one layer, on one rank. A KV head is never divided: fewer heads than ranks are repeated."""
+    ranks = settings.tensor_parallel
+    if isinstance(cache, Latent):
+        return _latent_row(cache, settings)
+    if isinstance(cache, State):
+        return 0
+    heads = cache.kv_heads
+    if isinstance(cache, Attention) and cache.expanded_heads is not None and settings.engine is TRANSFORMERS:
+        heads = cache.expanded_heads
+    heads = max(1, -(-heads // ranks))
+    return settings.keys.bytes_of(heads * cache.key_width) + settings.values.bytes_of(heads * cache.value_width)
+
+
+def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
+    """What each further token of one sequence adds once every window is full, on one rank."""
+    total = 0
+    for cache, layers in architecture.alike:
+        if _is_windowed(cache, settings):
+            if settings.engine is SGLANG:
+                share, whole = SGLANG_WINDOW_SHARE
+                total += layers * row_bytes(cache, settings) * share // whole
+        elif isinstance(cache, Attention | Latent):
+            total += layers * row_bytes(cache, settings)
+    return total
+
+
+def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
+    """What one sequence of `context` tokens keeps besides: windows, states, cross attention, on one rank."""
+    total = 0
+    for cache, layers in architecture.alike:
+        if isinstance(cache, State):
+            total += layers * _state_bytes(cache, settings)
+        elif isinstance(cache, CrossAttention):
+            total += layers * (cache.positions or context) * row_bytes(cache, settings)
+        elif _is_windowed(cache, settings) and settings.engine is not SGLANG:
+            total += layers * tokens_kept(cache, settings, context) * row_bytes(cache, settings)
+    return total
+
+
+def sequence_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
+    """What one sequence of `context` tokens keeps, in whole pages, on one rank."""
+    rows = pages_of(context, settings.engine.page_tokens)
+    return rows * bytes_per_token(architecture, settings) + fixed_bytes(architecture, settings, context)
+
+
+def tokens_kept(cache: Cache, settings: CacheSettings, context: int) -> int:
+    """Tokens of a sequence that a layer keeps, in whole pages."""
+    page = settings.engine.page_tokens
+    if not isinstance(cache, Attention) or not _is_windowed(cache, settings) or cache.window is None:
+        return pages_of(context, page)
+    if settings.engine is TRANSFORMERS:
+        return min(context, cache.window - 1)
+    if settings.engine is VLLM:
+        return pages_of(min(cache.window - 1 + settings.step_tokens, context), page) + page
+    if settings.engine is LLAMA_CPP:
+        return min(pages_of(context, page), pages_of(cache.window + settings.step_tokens, page))
+    return pages_of(context, page)
+
+
+def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
+    """What transformers holds of windowed layers beyond the window until the step after a prompt.
+
+    A sliding layer keeps a view of the last tokens, and a view keeps the whole prompt's rows alive
+    (transformers 5.24 `DynamicSlidingWindowLayer.update`).
+    """
+    if settings.engine is not TRANSFORMERS:
+        return 0
+    return sum(
+        layers * (context - tokens_kept(cache, settings, context)) * row_bytes(cache, settings)
+        for cache, layers in architecture.alike
+        if _is_windowed(cache, settings)
+    )
+
+
+def pages_of(tokens: int, page: int) -> int:
+    """Tokens rounded up to whole pages."""
+    return -(-tokens // page) * page
+
+
+def _is_windowed(cache: Cache, settings: CacheSettings) -> bool:
+    return settings.hybrid and isinstance(cache, Attention) and cache.window is not None
+
+
+def _latent_row(cache: Latent, settings: CacheSettings) -> int:
+    """A latent vector is the same on every rank: tensor parallel does not divide it."""
+    indexer = settings.keys.bytes_of(cache.indexer_width) if cache.indexer_width else 0
+    if settings.packed_latent:
+        return FP8_DS_MLA_BYTES + indexer
+    if not settings.expanded:
+        return settings.keys.bytes_of(cache.rank + cache.rope_width) + indexer
+    heads = max(1, -(-cache.heads // settings.tensor_parallel))
+    keys = settings.keys.bytes_of(heads * (cache.nope_width + cache.rope_width))
+    return keys + settings.values.bytes_of(heads * cache.value_width) + indexer
+
+
+def _state_bytes(cache: State, settings: CacheSettings) -> int:
+    columns = cache.conv_kernel - settings.engine.conv_columns_less
+    whole = settings.conv.bytes_of(cache.conv_channels * columns) + settings.states.bytes_of(cache.recurrent_elements)
+    return -(-whole // settings.tensor_parallel)

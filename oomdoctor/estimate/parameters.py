@@ -1,0 +1,118 @@
+"""How many parameters a configuration means, where no file with the weights is at hand.
+
+    embedding      vocabulary x hidden, twice if input and output have their own
+    attention      hidden x (query heads + 2 KV heads) x width + query heads x width x hidden
+    latent         the compressed projections of DeepSeek-V2 (arXiv 2405.04434): down to rank + rope, up from rank
+    MLP            3 x hidden x intermediate if gated, else 2; a mixture has this for each expert, and a router
+    norms          2 x hidden a layer, and the last one
+
+    states         the projections, convolution and decay of Mamba, Mamba-2 and the gated delta rule
+
+Biases are left out: less than 0.5 % of a model of a billion parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import InputRefused
+from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
+from .dtypes import ElementType
+
+
+def count_parameters(architecture: Architecture, where: str) -> int:
+    """Parameters of the model. Raises InputRefused where the configuration does not tell them."""
+    hidden = architecture.hidden
+    missing = _missing(architecture)
+    if missing is not None:
+        raise InputRefused(
+            f"{where}: {missing}, so its weights cannot be counted from the configuration; give the directory with the"
+            " safetensors files, or their size with --weights"
+        )
+    assert architecture.vocabulary is not None
+    embedding = architecture.vocabulary * hidden * (1 if architecture.tied else 2)
+    attention = sum(layers * _mixer(architecture, cache) for cache, layers in architecture.alike)
+    embedding += architecture.positions * hidden
+    if architecture.encoder_layers:
+        own = next(cache for cache in architecture.caches if isinstance(cache, Attention))
+        attention += architecture.encoder_layers * (_mixer(architecture, own) + _dense_mlp(architecture) + 2 * hidden)
+    return embedding + attention + _mlps(architecture) + (2 * architecture.layers + 1) * hidden
+
+
+def _missing(architecture: Architecture) -> str | None:
+    if architecture.vocabulary is None:
+        return "the field vocab_size is missing"
+    if architecture.tied is None:
+        return "the field tie_word_embeddings is missing"
+    attends = any(isinstance(each, Attention | Latent) for each, _ in architecture.alike)
+    if attends and architecture.heads is None:
+        return f"the heads of {architecture.family!r} are not told"
+    if architecture.intermediate is None and architecture.experts is None:
+        return "the field intermediate_size is missing"
+    if architecture.uncounted == "embeddings of each layer":
+        return f"{architecture.family!r} has embeddings of each layer"
+    if len(architecture.caches) < architecture.layers or not all(_is_counted(each) for each, _ in architecture.alike):
+        return f"{architecture.family!r} has layers whose parameters are not known here"
+    return None
+
+
+def _is_counted(cache: Cache) -> bool:
+    return isinstance(cache, Attention | Latent | CrossAttention) or (
+        isinstance(cache, State) and cache.parameters is not None
+    )
+
+
+def _mixer(architecture: Architecture, cache: Cache) -> int:
+    """What stands before a layer's MLP: attention, or what keeps a state."""
+    hidden, heads = architecture.hidden, architecture.heads or 0
+    if isinstance(cache, Latent):
+        query = heads * (cache.nope_width + cache.rope_width)
+        rank = cache.query_rank
+        queries = hidden * query if rank is None else rank * (hidden + query + 1)
+        down = hidden * (cache.rank + cache.rope_width) + cache.rank
+        up = cache.rank * heads * (cache.nope_width + cache.value_width)
+        return queries + down + up + heads * cache.value_width * hidden
+    if not isinstance(cache, Attention | CrossAttention):
+        return (cache.parameters or 0) if isinstance(cache, State) else 0
+    queries = (2 if architecture.gated_queries else 1) * heads
+    own = hidden * queries * cache.key_width + hidden * cache.kv_heads * (cache.key_width + cache.value_width)
+    return own + heads * cache.value_width * hidden
+
+
+def _dense_mlp(architecture: Architecture) -> int:
+    return (3 if architecture.gated else 2) * architecture.hidden * (architecture.intermediate or 0)
+
+
+def _mlps(architecture: Architecture) -> int:
+    matrices = 3 if architecture.gated else 2
+    hidden, experts = architecture.hidden, architecture.experts
+    if experts is None:
+        return architecture.layers * _dense_mlp(architecture)
+    each = experts.count * matrices * hidden * experts.width + hidden * experts.count
+    shared = matrices * hidden * experts.shared_width
+    dense = (architecture.layers - experts.layers) * matrices * hidden * (architecture.intermediate or 0)
+    return experts.layers * (each + shared) + dense
+
+
+def quantised_bytes(
+    architecture: Architecture, parameters: int, dtype: ElementType, quantization: Mapping[str, object]
+) -> int | None:
+    """Bytes of weights quantised as `quantization_config` says, embeddings in `dtype`; None for an unknown method.
+
+    fp8 has one byte; mxfp4 is for experts only, 17 bytes for 32 values; AWQ and GPTQ have `bits` and, for each group, a
+    half-precision scale and a zero point.
+    """
+    method = quantization.get("quant_method")
+    plain = (architecture.vocabulary or 0) * architecture.hidden * (1 if architecture.tied else 2)
+    experts = architecture.experts
+    if method == "mxfp4" and experts is not None:
+        matrices = 3 if architecture.gated else 2
+        inside = experts.layers * experts.count * matrices * architecture.hidden * experts.width
+        return inside * 17 // 32 + dtype.bytes_of(parameters - inside)
+    if method == "fp8":
+        return parameters - plain + dtype.bytes_of(plain)
+    bits, group = quantization.get("bits"), quantization.get("group_size")
+    if method in ("awq", "gptq") and isinstance(bits, int) and isinstance(group, int) and 0 < bits <= 8 and group > 0:
+        inside = parameters - plain
+        return inside * bits // 8 + -(-inside // group) * (16 + bits) // 8 + dtype.bytes_of(plain)
+    return None

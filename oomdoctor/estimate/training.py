@@ -1,0 +1,259 @@
+"""What a training step needs on one device.
+
+    parameters        in the precision that they are kept in
+    gradients         in that of the parameters
+    optimizer states  by optimizer: AdamW keeps two moments
+    activations       what autograd keeps of every layer for the backward pass (`layer_activations`)
+    logits            tokens x vocabulary: the output, its float32 copy, its log-softmax, and two gradients of it
+
+Sharding as in ZeRO (Rajbhandari et al., arXiv 1910.02054, figure 1): stage 1 divides optimizer states (with the float32
+copy of the parameters), stage 2 gradients too, stage 3, and FSDP, parameters too. Which moment is the peak depends on
+their sizes: gradients are freed before a step (`set_to_none`), so activations and gradients are not full at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..errors import InputRefused, UsageError
+from ..model.units import MIB
+from .architecture import Architecture, Attention, Latent
+from .budget import ASSUMED, COMPUTED, MEASURED, WORKSPACE, Part
+from .model_input import Model
+
+_OVERHEAD_BYTES = 500 * MIB
+_RANK_BYTES = 900 * MIB
+_WORKSPACE_BYTES = 32 * MIB
+_BLOCK_8BIT = 256
+"""Values that share one float32 scale in an optimizer with eight-bit states (bitsandbytes)."""
+
+PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
+OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
+
+
+@dataclass(frozen=True)
+class Training:
+    """The settings of a training run."""
+
+    capacity_bytes: int
+    optimizer: str = "adamw"
+    precision: str = "bf16-mixed"
+    batch: int = 1
+    sequence: int = 2048
+    checkpointing: bool = False
+    zero: int = 0
+    """Stage of ZeRO; FSDP is 3."""
+    ranks: int = 1
+    headroom: float = 0.1
+    overhead_bytes: int | None = None
+    foreach: bool = True
+    """Whether the optimizer works on all parameters at once, which torch does on CUDA unless it is fused."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step on one device."""
+        return self.batch * self.sequence
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment of a step and the parts that are live in it."""
+
+    name: str
+    parts: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
+class TrainingBudget:
+    """What a step asks of one device."""
+
+    parts: tuple[Part, ...]
+    moments: tuple[Moment, ...]
+    total_bytes: int
+    """Of the moment that needs most."""
+    headroom_bytes: int
+    verdict: str
+    binds: str
+    max_batch: int
+    """The largest batch that leaves the headroom; 0 where none does."""
+
+    @property
+    def peak(self) -> Moment:
+        """The moment that needs most."""
+        return max(self.moments, key=lambda moment: moment.bytes)
+
+
+PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS, LAYER, TEMPORARY, GATHERED, OVERHEAD = (
+    "parameters", "gradients", "optimizer states", "activations kept for backward", "logits and their gradients",
+    "one layer computed again or backwards", "optimizer's temporaries", "gathered parameters of two layers",
+    "context and libraries",
+)  # fmt: skip
+OUTPUT = "logits that the loop still names"
+
+
+def training_budget(model: Model, settings: Training) -> TrainingBudget:
+    """The budget of one device. Raises InputRefused where the model does not tell what is needed."""
+    parts = _parts(model, settings)
+    moments = _moments(parts)
+    total = max(moment.bytes for moment in moments)
+    safe = int(settings.capacity_bytes * (1 - settings.headroom))
+    verdict = "fits" if total <= safe else "tight" if total <= settings.capacity_bytes else "no"
+    peak = max(moments, key=lambda moment: moment.bytes)
+    sizes = {part.name: part.bytes for part in parts}
+    largest = max(peak.parts, key=lambda name: sizes[name])
+    return TrainingBudget(
+        parts=parts,
+        moments=moments,
+        total_bytes=total,
+        headroom_bytes=settings.capacity_bytes - total,
+        verdict=verdict,
+        binds=f"the peak is {peak.name}; its largest part is {largest}",
+        max_batch=_largest_batch(model, settings, safe),
+    )
+
+
+def state_bytes(optimizer: str, parameters: int, hidden: int, element: int) -> int:
+    """States of an optimizer in elements of that size. Adafactor keeps a row and a column for a matrix."""
+    eight_bit = parameters + 4 * -(-parameters // _BLOCK_8BIT)
+    sizes = {
+        "adamw": 2 * element * parameters, "adamw8bit": 2 * eight_bit, "sgd": 0,
+        "sgd-momentum": element * parameters, "lion": element * parameters, "lion8bit": eight_bit,
+        "rmsprop": element * parameters, "adagrad": element * parameters,
+        "adafactor": 2 * 4 * -(-parameters // hidden),
+    }  # fmt: skip
+    if optimizer not in sizes:
+        raise UsageError(f"no optimizer that is known here: {optimizer!r}; one of {', '.join(OPTIMIZERS)}")
+    return sizes[optimizer]
+
+
+def layer_activations(architecture: Architecture, tokens: int, precision: str) -> int:
+    """What autograd keeps of one layer with flash attention, in bytes.
+
+    Two norms as transformers writes them (the float32 copy, the scaled row, the output), queries, keys, values and the
+    output of attention, the log of its sum a head, and of the MLP the gate, its activation, the other half and their
+    product. Derived from Korthikanti et al. (arXiv 2205.05198) for a gated layer without dropout.
+    """
+    hidden, width, heads = architecture.hidden, architecture.head_width, architecture.heads
+    if width is None or heads is None:
+        raise InputRefused(f"the heads of {architecture.family!r} are not told; activations are not guessed")
+    element = 4 if precision == "fp32" else 2
+    # The copy, the scaled row and the output. Autocast has a float32 residual stream, and casts the output anew for
+    # each of the matrices behind a norm: three and two.
+    norms = {"fp32": 24, "bf16-mixed": 26, "bf16-pure": 16}[precision]
+    queries, rows = heads * width, _kv_width(architecture)
+    attention = element * (2 * queries + rows) + 4 * heads
+    experts = architecture.experts
+    middle = architecture.intermediate or 4 * hidden
+    if experts is not None:
+        middle = experts.active * experts.width + experts.shared_width
+    mlp = element * (4 if architecture.gated else 2) * middle
+    return tokens * (norms * hidden + attention + mlp)
+
+
+def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
+    if settings.precision not in PRECISIONS:
+        raise UsageError(f"no precision that is known here: {settings.precision!r}; one of {', '.join(PRECISIONS)}")
+    architecture = model.architecture
+    count = model.parameters
+    if count is None:
+        raise InputRefused(
+            f"{model.path}: how many parameters it has is not known; give the directory with the weights"
+        )
+    if model.gguf:
+        raise InputRefused(f"{model.path}: a GGUF file is not trained; give the model's directory")
+    vocabulary = architecture.vocabulary
+    if vocabulary is None:
+        raise InputRefused(f"{model.path}: the field vocab_size is missing; it is not guessed")
+    ranks, zero = settings.ranks, settings.zero
+    sharded = zero > 0
+    kept = 2 if settings.precision == "bf16-pure" or (settings.precision == "bf16-mixed" and sharded) else 4
+    master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
+    states = state_bytes(settings.optimizer, count, architecture.hidden, kept if not master else 4) + master
+    parameters, gradients = kept * count, kept * count
+    tokens, layers = settings.tokens, architecture.layers
+    # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
+    layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
+    residual = kept * tokens * architecture.hidden
+    activations = layers * residual if settings.checkpointing else layers * layer
+    if settings.precision == "bf16-mixed" and not sharded:
+        # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
+        activations += 2 * count
+    element = 4 if settings.precision == "fp32" else 2
+    logits = tokens * vocabulary * (element + 12)
+    temporary = parameters if settings.foreach and not settings.optimizer.endswith("8bit") else 0
+
+    def shared(size: int, stage: int) -> int:
+        return -(-size // ranks) if zero >= stage else size
+
+    def divided(formula: str, stage: int) -> str:
+        return f"{formula} / ranks" if zero >= stage and ranks > 1 else formula
+
+    layer_count = max(1, layers)
+    each = f"parameters x {kept} bytes"
+    moments = f"states of {settings.optimizer}" + (" + float32 parameters" if master else "")
+    return (
+        Part(PARAMETERS, shared(parameters, 3), divided(each, 3), (("parameters", count),), COMPUTED,
+             model.weights_source),
+        Part(GRADIENTS, shared(gradients, 2), divided(each, 2), (("parameters", count),), COMPUTED),
+        Part(STATES, shared(states, 1), divided(f"({moments})", 1),
+             (("parameters", count), ("ranks", ranks), ("ZeRO stage", zero)), COMPUTED),
+        Part(ACTIVATIONS, activations, "layers x what each keeps" if not settings.checkpointing else
+             "layers x tokens x hidden: checkpointing keeps a layer's input", (("layers", layers), ("tokens", tokens),
+             ("bytes of one layer", residual if settings.checkpointing else layer)), COMPUTED),
+        Part(LOGITS, logits, f"tokens x vocabulary x {element + 12} bytes",
+             (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
+        Part(OUTPUT, tokens * vocabulary * element, f"tokens x vocabulary x {element} bytes", (), COMPUTED),
+        Part(LAYER, layer, "what one layer keeps", (("tokens", tokens),), COMPUTED),
+        Part(TEMPORARY, shared(temporary, 1),
+             "one tensor for each parameter (foreach)", (), COMPUTED),
+        Part(GATHERED, 2 * 2 * count // layer_count if zero == 3 else 0, "2 layers x parameters x 2 bytes", (),
+             COMPUTED),
+        _overhead(settings),
+        Part(WORKSPACE, _WORKSPACE_BYTES, "one workspace of cuBLAS", (), ASSUMED),
+    )  # fmt: skip
+
+
+def _overhead(settings: Training) -> Part:
+    if settings.overhead_bytes is not None:
+        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, "--overhead")
+    more = _RANK_BYTES if settings.ranks > 1 else 0
+    return Part(
+        OVERHEAD, _OVERHEAD_BYTES + more, "a process of torch" + (" + communication" if more else ""), (), ASSUMED
+    )
+
+
+def _moments(parts: tuple[Part, ...]) -> tuple[Moment, ...]:
+    sizes = {part.name: part.bytes for part in parts}
+    always = (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GATHERED)
+    named = (
+        ("the start of the backward pass", (*always, ACTIVATIONS, LOGITS)),
+        ("the backward pass of a late layer", (*always, ACTIVATIONS, LAYER)),
+        ("the end of the backward pass", (*always, GRADIENTS, LAYER, OUTPUT)),
+        ("the optimizer's step", (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GRADIENTS, TEMPORARY, OUTPUT)),
+    )
+    return tuple(Moment(name, live, sum(sizes[part] for part in live)) for name, live in named)
+
+
+def _largest_batch(model: Model, settings: Training, safe: int) -> int:
+    def fits(batch: int) -> bool:
+        return max(each.bytes for each in _moments(_parts(model, replace(settings, batch=batch)))) <= safe
+
+    low, high = 0, 1
+    while fits(high) and high < 1 << 20:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _kv_width(architecture: Architecture) -> int:
+    """Keys and values of a token in an attention layer, all heads: the widest layer's."""
+    widths = [0]
+    for cache, _ in architecture.alike:
+        if isinstance(cache, Latent):
+            widths.append(cache.heads * (cache.nope_width + cache.rope_width + cache.value_width))
+        elif isinstance(cache, Attention):
+            widths.append(cache.kv_heads * (cache.key_width + cache.value_width))
+    return max(widths)

@@ -1,0 +1,1 @@
+"""An estimate, shown: terminal, Markdown, JSON, HTML."""

@@ -1,0 +1,129 @@
+"""An estimate for programs: the contract `oomdoctor.estimate/1` (estimate.schema.json). Sizes are in bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from .. import __version__
+from ..estimate.answer import Answer
+from ..estimate.budget import ACTIVATIONS, CACHE, GRAPHS, OVERHEAD, WORKSPACE, Part
+from ..estimate.model_input import Model
+from ..estimate.training import Training, TrainingBudget
+
+SCHEMA = "oomdoctor.estimate/1"
+
+
+def answer_as_json(answer: Answer) -> str:
+    """Inference."""
+    budget, settings, model = answer.budget, answer.settings, answer.model
+    sizes = {part.name: part.bytes for part in budget.parts}
+    parts = {part.name: _part(part) for part in budget.parts}
+    computed = {"known": "computed"}
+    return _dump(
+        {
+            "kind": "inference",
+            "model": _model(model),
+            "settings": {
+                "engine": settings.engine.name,
+                "capacity_bytes": settings.capacity_bytes,
+                "context": settings.context,
+                "concurrency": settings.concurrency,
+                "tensor_parallel": settings.tensor_parallel,
+                "headroom": settings.headroom,
+                "fraction": settings.engine.fraction if settings.fraction is None else settings.fraction,
+            },
+            "weights_bytes": model.weights_bytes,
+            "kv_bytes_per_token": budget.kv_bytes_per_token,
+            "kv_fixed_bytes_per_sequence": budget.kv_fixed_bytes_per_sequence,
+            "kv_bytes": sizes[CACHE],
+            "activation_bytes": sizes[ACTIVATIONS],
+            "overhead_bytes": sizes[OVERHEAD],
+            "workspace_bytes": sizes[WORKSPACE],
+            "graph_bytes": sizes[GRAPHS],
+            "total_bytes": budget.total_bytes,
+            "limit_bytes": settings.limit_bytes,
+            "headroom_bytes": budget.headroom_bytes,
+            "pool_bytes": budget.pool_bytes,
+            "pool_tokens": answer.pool_tokens,
+            "fits": budget.verdict,
+            "binds": budget.binds,
+            "max_context": answer.max_context,
+            "max_concurrency": answer.max_concurrency,
+            "known": {
+                "weights_bytes": {
+                    "known": model.weights_known,
+                    "source": model.weights_source,
+                },
+                "kv_bytes_per_token": computed,
+                "kv_fixed_bytes_per_sequence": computed,
+                "kv_bytes": parts[CACHE],
+                "activation_bytes": parts[ACTIVATIONS],
+                "overhead_bytes": parts[OVERHEAD],
+                "workspace_bytes": parts[WORKSPACE],
+                "graph_bytes": parts[GRAPHS],
+                "total_bytes": computed,
+                "max_context": computed,
+                "max_concurrency": computed,
+            },
+            "parts": [{"name": name, "bytes": sizes[name], **part} for name, part in parts.items()],
+            "table": {
+                "contexts": list(answer.grid.contexts),
+                "concurrencies": list(answer.grid.concurrencies),
+                "cells": [
+                    {"concurrency": cell.concurrency, "context": cell.context, "total_bytes": cell.total_bytes,
+                     "fits": cell.verdict}
+                    for row in answer.grid.rows for cell in row
+                ],
+                "max_contexts": list(answer.grid.max_contexts),
+                "max_concurrencies": list(answer.grid.max_concurrencies),
+            },
+            "lengths": None
+            if answer.lengths is None
+            else {**asdict(answer.lengths), "by_length": [asdict(each) for each in answer.by_length]},
+            "notes": list(answer.notes),
+        }
+    )  # fmt: skip
+
+
+def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -> str:
+    """Training."""
+    asked = asdict(settings)
+    return _dump(
+        {
+            "kind": "training",
+            "model": _model(model),
+            "settings": asked,
+            "total_bytes": budget.total_bytes,
+            "headroom_bytes": budget.headroom_bytes,
+            "fits": budget.verdict,
+            "binds": budget.binds,
+            "max_batch": budget.max_batch,
+            "parts": [{"name": part.name, "bytes": part.bytes, **_part(part)} for part in budget.parts],
+            "moments": [
+                {"name": moment.name, "bytes": moment.bytes, "parts": list(moment.parts)} for moment in budget.moments
+            ],
+        }
+    )
+
+
+def _part(part: Part) -> dict[str, Any]:
+    found: dict[str, Any] = {"known": part.known, "formula": part.formula, "inputs": dict(part.inputs)}
+    return {**found, "source": part.source} if part.source else found
+
+
+def _model(model: Model) -> dict[str, Any]:
+    return {
+        "path": str(model.path),
+        "family": model.architecture.family,
+        "layers": model.architecture.layers,
+        "dtype": model.dtype.name,
+        "parameters": model.parameters,
+        "longest_context": model.architecture.longest,
+    }
+
+
+def _dump(content: dict[str, Any]) -> str:
+    head = {"schema": SCHEMA, "oomdoctor": __version__}
+    return json.dumps({**head, **content}, indent=2, allow_nan=False, ensure_ascii=True) + "\n"

@@ -1,0 +1,184 @@
+"""GIVEN a model and a card WHEN what fits is asked THEN parts add up, edges hold, and maxima are exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from estimate.files import write_config, write_gguf
+
+from oomdoctor.errors import InputRefused, UsageError
+from oomdoctor.estimate.answer import answer_of
+from oomdoctor.estimate.budget import (
+    ACTIVATIONS,
+    CACHE,
+    GRAPHS,
+    OVERHEAD,
+    WEIGHTS,
+    Settings,
+    budget_of,
+    largest_concurrency,
+    largest_context,
+    total_at,
+)
+from oomdoctor.estimate.dtypes import element_type
+from oomdoctor.estimate.engines import ENGINES, LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM
+from oomdoctor.estimate.grid import grid_of
+from oomdoctor.estimate.lengths import read_lengths
+from oomdoctor.estimate.model_input import Model, read_model
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Model:
+    return read_model(write_config(tmp_path))
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_parts_add_up(llama: Model, engine: object) -> None:
+    budget = budget_of(llama, Settings(engine, 80 * GIB, 8192, 4))  # type: ignore[arg-type]
+    assert sum(part.bytes for part in budget.parts) == budget.total_bytes
+    assert budget.total_bytes + budget.headroom_bytes == 80 * GIB
+    assert budget.part(WEIGHTS).bytes == llama.weights_bytes
+    assert budget.part(CACHE).bytes == 4 * 8192 * 131_072
+    assert {part.known for part in budget.parts} <= {"computed", "assumed"}
+    assert all(part.formula for part in budget.parts)
+
+
+def test_a_verdict_at_its_edges(llama: Model) -> None:
+    need = budget_of(llama, Settings(TRANSFORMERS, 80 * GIB, 8192, 1)).total_bytes
+    for capacity, verdict in ((need * 2, "fits"), (need + need // 20, "tight"), (need, "tight"), (need - 1, "no")):
+        assert budget_of(llama, Settings(TRANSFORMERS, capacity, 8192, 1)).verdict == verdict
+    assert budget_of(llama, Settings(TRANSFORMERS, need, 8192, 1, headroom=0)).verdict == "fits"
+
+
+@pytest.mark.parametrize("engine", [TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP], ids=lambda engine: engine.name)
+def test_the_largest_is_the_last_that_fits(llama: Model, engine: object) -> None:
+    settings = Settings(engine, 40 * GIB, 8192, 4)  # type: ignore[arg-type]
+    context = largest_context(llama, settings, 4)
+    assert total_at(llama, settings, context, 4) <= settings.safe_bytes < total_at(llama, settings, context + 1, 4)
+    count = largest_concurrency(llama, settings, 8192)
+    assert total_at(llama, settings, 8192, count) <= settings.safe_bytes < total_at(llama, settings, 8192, count + 1)
+
+
+def test_no_longer_than_the_model_was_made_for_and_nothing_where_nothing_fits(llama: Model) -> None:
+    assert largest_context(llama, Settings(VLLM, 1000 * GIB, 8192, 1), 1) == 131_072
+    assert largest_context(llama, Settings(VLLM, 10 * GIB, 8192, 1), 1) == 0
+    assert largest_concurrency(llama, Settings(VLLM, 10 * GIB, 8192, 1), 8192) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(TRANSFORMERS, 10 * GIB, 512, 1), "the weights alone"),
+        (Settings(VLLM, 17 * GIB, 512, 1), "leave no room for a cache within --gpu-memory-utilization (0.92"),
+        (Settings(VLLM, 24 * GIB, 131_072, 1), "the cache of 1 x 131,072 tokens"),
+        (Settings(VLLM, 800 * GIB, 200_000, 1), "made for 131,072 tokens"),
+        (Settings(VLLM, 80 * GIB, 8192, 1), "nothing yet; the largest part is weights"),
+    ],
+)
+def test_what_binds(llama: Model, settings: Settings, words: str) -> None:
+    assert words in budget_of(llama, settings).binds
+
+
+def test_ranks_divide_weights_and_heads_but_the_figures_of_a_token_are_the_whole_model_s(llama: Model) -> None:
+    one = budget_of(llama, Settings(VLLM, 80 * GIB, 8192, 1))
+    for ranks, share in ((4, 4), (16, 8)):
+        many = budget_of(llama, Settings(VLLM, 80 * GIB, 8192, 1, tensor_parallel=ranks))
+        assert many.part(CACHE).bytes == one.part(CACHE).bytes // share
+        assert many.part(WEIGHTS).bytes == -(-llama.weights_bytes // ranks)
+        assert many.kv_bytes_per_token == one.kv_bytes_per_token == 131_072
+
+
+def test_what_was_measured_takes_the_place_of_assumptions(llama: Model) -> None:
+    budget = budget_of(llama, Settings(VLLM, 80 * GIB, 8192, 1, overhead_bytes=7, graph_bytes=9))
+    assert (budget.part(OVERHEAD).bytes, budget.part(OVERHEAD).known) == (7, "measured")
+    assert (budget.part(GRAPHS).bytes, budget.part(GRAPHS).known) == (9, "measured")
+
+
+def test_a_quantised_cache_and_one_of_two_types(llama: Model) -> None:
+    q8, q4 = element_type("q8_0"), element_type("q4_0")
+    both = budget_of(llama, Settings(LLAMA_CPP, 80 * GIB, 8192, 1, keys=q8, values=q4))
+    assert both.kv_bytes_per_token == 32 * (1024 * 34 // 32 + 1024 * 18 // 32)
+
+
+def test_the_prompt_of_windowed_layers_is_told_in_transformers(tmp_path: Path) -> None:
+    mistral = read_model(write_config(tmp_path, model_type="mistral", sliding_window=4096))
+    budget = budget_of(mistral, Settings(TRANSFORMERS, 80 * GIB, 32_768, 1))
+    inputs = dict(budget.part(ACTIVATIONS).inputs)
+    assert inputs["bytes of the prompts in windowed layers"] == (32_768 - 4095) * 131_072
+    assert budget.kv_bytes_per_token == 0
+    assert budget.kv_fixed_bytes_per_sequence == 4095 * 131_072
+
+
+def test_the_map_holds_the_setting_asked_for(llama: Model) -> None:
+    settings = Settings(VLLM, 40 * GIB, 5000, 11)
+    grid = grid_of(llama, settings)
+    assert 5000 in grid.contexts
+    assert 11 in grid.concurrencies
+    assert list(grid.contexts) == sorted(set(grid.contexts))
+    for row, largest in zip(grid.rows, grid.max_contexts, strict=True):
+        for cell in row:
+            assert (cell.verdict == "fits") == (cell.context <= largest)
+    for column, most in enumerate(grid.max_concurrencies):
+        for row in grid.rows:
+            assert (row[column].verdict == "fits") == (row[column].concurrency <= most)
+
+
+def test_one_long_request_decides(llama: Model, tmp_path: Path) -> None:
+    path = tmp_path / "lengths"
+    path.write_text("# tokens count\n\n1000 98\n2000, 1\n120000\n")
+    lengths = read_lengths(path)
+    assert (lengths.requests, lengths.p50, lengths.p95, lengths.p99, lengths.longest) == (
+        100,
+        1000,
+        1000,
+        2000,
+        120_000,
+    )
+    assert lengths.mean == pytest.approx(2200)
+    answer = answer_of(llama, Settings(VLLM, 40 * GIB, 1, 4), lengths)
+    assert answer.settings.context == 120_000
+    assert answer.budget.verdict == "no"
+    assert [each.max_concurrency for each in answer.by_length] == sorted(
+        (each.max_concurrency for each in answer.by_length), reverse=True
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# only\n", "many\n", "1 2 3\n", "-5\n", "0\n", "1.5\n", "9" * 30, "5 0\n"])
+def test_a_file_without_lengths_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    with pytest.raises(InputRefused, match="lengths"):
+        read_lengths(path)
+
+
+def test_a_gguf_model_keeps_half_precision_unless_told(tmp_path: Path) -> None:
+    keys = {"block_count": 2, "embedding_length": 64, "attention.head_count": 4, "context_length": 2048}
+    pairs: dict[str, object] = {
+        "general.architecture": "llama",
+        **{f"llama.{name}": each for name, each in keys.items()},
+    }
+    write_gguf(tmp_path / "m.gguf", pairs, {"a": (0, [10], 40)})
+    model = read_model(tmp_path / "m.gguf")
+    assert budget_of(model, Settings(LLAMA_CPP, GIB, 256, 1)).kv_bytes_per_token == 2 * 2 * 64 * 2
+
+
+def test_an_unknown_element_type_is_refused() -> None:
+    with pytest.raises(UsageError, match="int3"):
+        element_type("int3")
+
+
+def test_states_do_not_grow_and_their_type_can_be_named(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path, model_type="mamba", intermediate_size=5120, hidden_size=2560, state_size=16, conv_kernel=4, expand=2,
+        num_hidden_layers=64,
+    )  # fmt: skip
+    model = read_model(path, weights_bytes=GIB)
+    settings = Settings(TRANSFORMERS, 80 * GIB, 512, 1)
+    short, long = (budget_of(model, replace(settings, context=each)).part(CACHE).bytes for each in (512, 100_000))
+    assert short == long == 64 * (5120 * 16 * 4 + 5120 * 4 * 2)
+    half = replace(settings, states=element_type("bf16"))
+    assert budget_of(model, half).part(CACHE).bytes == 64 * 5120 * 20 * 2

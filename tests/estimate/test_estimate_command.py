@@ -1,0 +1,151 @@
+"""GIVEN `oomdoctor estimate` WHEN it is called THEN it answers in the form asked for, or says what is wrong."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from estimate.files import write_config, write_safetensors
+
+from oomdoctor.cli.estimate import estimate
+from oomdoctor.errors import InputRefused, UsageError
+
+SCHEMA = json.loads((files("oomdoctor.forecast") / "estimate.schema.json").read_text())
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "a <b>model & 'c'"
+    write_config(folder)
+    return folder
+
+
+def called(*arguments: object) -> Result:
+    return CliRunner().invoke(estimate, [str(each) for each in arguments], standalone_mode=False)
+
+
+def answered(*arguments: object) -> str:
+    found = called(*arguments)
+    assert found.exception is None, found.exception
+    return found.output
+
+
+def as_json(*arguments: object) -> dict:
+    found = json.loads(answered(*arguments, "--format", "json"))
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "llama.cpp"])
+def test_json_is_the_contract(model: Path, engine: str) -> None:
+    found = as_json(model, "--gpu", "80GiB", "--context", 8192, "--concurrency", 12, "--engine", engine)
+    assert found["weights_bytes"] == 16_060_522_496
+    assert found["kv_bytes_per_token"] == 131_072
+    assert found["kv_fixed_bytes_per_sequence"] == 0
+    assert found["kv_bytes"] == 12 * 8192 * 131_072
+    assert found["fits"] == "fits"
+    assert found["total_bytes"] == sum(part["bytes"] for part in found["parts"])
+    assert found["known"]["overhead_bytes"]["known"] == "assumed"
+    assert found["known"]["activation_bytes"]["formula"]
+    asked = [cell for cell in found["table"]["cells"] if (cell["concurrency"], cell["context"]) == (12, 8192)]
+    assert [cell["total_bytes"] for cell in asked] == [found["total_bytes"]]
+
+
+def test_weights_are_the_headers_bytes(model: Path) -> None:
+    size = write_safetensors(model / "model.safetensors", a=("BF16", [1000]))
+    assert as_json(model, "--gpu", "80GiB")["weights_bytes"] == size
+
+
+def test_options_reach_the_figures(model: Path) -> None:
+    usual = as_json(model, "--gpu", "80GiB", "--context", 4096)
+    assert as_json(model, "--gpu", "80GiB", "--context", 4096, "--kv-dtype", "fp8")["kv_bytes_per_token"] == 65_536
+    assert as_json(model, "--gpu", "80GiB", "--context", 4096, "--dtype", "fp32")["weights_bytes"] == 4 * 8_030_261_248
+    assert as_json(model, "--gpu", "80GiB", "--overhead", "1GiB")["overhead_bytes"] == 1 << 30
+    assert as_json(model, "--gpu", "80GiB", "--weights", "1GiB")["weights_bytes"] == 1 << 30
+    assert (
+        as_json(model, "--gpu", "80GiB", "--context", 4096, "--headroom", "20%")["max_context"] <= usual["max_context"]
+    )
+    assert as_json(model, "--gpu", "80GiB", "--tp", 4)["kv_bytes_per_token"] == 131_072
+    assert as_json(model, "--gpu", "80GiB", "--engine", "vllm", "--fraction", 0.5)["limit_bytes"] == 40 << 30
+    assert as_json(model, "--gpu", "80GiB")["settings"]["context"] == 131_072
+
+
+def test_lengths(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lengths"
+    path.write_text("100\n200\n30000\n")
+    found = as_json(model, "--gpu", "80GiB", "--lengths", path)
+    assert found["lengths"]["longest"] == found["settings"]["context"] == 30_000
+    assert "The longest decides" in answered(model, "--gpu", "80GiB", "--lengths", path, "--format", "terminal")
+    with pytest.raises(UsageError, match="leave --context out"):
+        raise called(model, "--gpu", "80GiB", "--lengths", path, "--context", 3).exception
+
+
+def test_training(model: Path) -> None:
+    found = as_json(
+        model, "--gpu", "80GiB", "--train", "--fsdp", "--ranks", 8, "--checkpointing", "--optimizer", "lion"
+    )
+    assert found["kind"] == "training"
+    assert found["settings"]["zero"] == 3
+    assert {"parameters", "gradients", "optimizer states"} <= {part["name"] for part in found["parts"]}
+    for form in ("terminal", "md", "html"):
+        assert "a step with 1 x 2,048 tokens" in answered(model, "--gpu", "80GiB", "--train", "--format", form)
+    with pytest.raises(UsageError, match="--ranks"):
+        raise called(model, "--gpu", "80GiB", "--train", "--zero", 2).exception
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm"])
+def test_the_terminal_has_eighty_columns(model: Path, engine: str) -> None:
+    text = answered(model, "--gpu", "80GiB", "--context", 5000, "--engine", engine, "--format", "terminal")
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "It fits: 1 x 5,000 tokens need" in text
+    assert re.search(r"^  at once .* longest$", text, re.M)
+    assert "largest context with 1 at once:" in text
+    assert "what binds:" in text
+
+
+def test_markdown_is_one_for_a_ticket(model: Path) -> None:
+    text = answered(model, "--gpu", "80GiB", "--context", 5000, "--format", "md")
+    assert text.startswith("## It fits")
+    assert "| weights" in text
+
+
+def test_html_needs_nothing_and_escapes_what_comes_from_outside(model: Path) -> None:
+    text = answered(model, "--gpu", "80GiB", "--context", 5000, "--format", "html")
+    assert "default-src 'none'" in html.unescape(text)
+    assert "<script" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert "<b>model" not in text
+    assert "&lt;b&gt;model" in text
+    assert 'class="heat"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert " style=" not in text
+    assert len(re.findall(r'<td class="[^"]* asked"', text)) == 1
+
+
+def test_the_suffix_tells_the_form_and_the_model_is_spared(model: Path, tmp_path: Path) -> None:
+    for name, begin in (("a.html", "<!DOCTYPE"), ("a.json", "{"), ("a.md", "## ")):
+        assert answered(model, "--gpu", "80GiB", "--output", tmp_path / name) == ""
+        assert (tmp_path / name).read_text().startswith(begin)
+    with pytest.raises(UsageError, match="is the model"):
+        raise called(model / "config.json", "--gpu", "80GiB", "--output", model / "config.json").exception
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--gpu", "big"), ("--gpu", "-1GiB"), ("--gpu", "80GiB", "--headroom", "2"), ("--gpu", "80GiB", "--tp", "0"), ()],
+)
+def test_wrong_words_are_refused(model: Path, options: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(estimate, [str(model), *options])
+    assert found.exit_code == 2
+
+
+def test_what_is_not_understood_names_the_field(tmp_path: Path) -> None:
+    write_config(tmp_path, num_hidden_layers=None)
+    with pytest.raises(InputRefused, match="the field num_hidden_layers"):
+        raise called(tmp_path, "--gpu", "80GiB").exception

@@ -1,0 +1,160 @@
+"""GIVEN a configuration of a known model WHEN its cache is computed THEN it is what that model keeps, to the byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from estimate.model_table import MODELS, Known
+
+from oomdoctor.errors import InputRefused
+from oomdoctor.estimate.architecture import Architecture, Attention, Latent
+from oomdoctor.estimate.dtypes import element_type
+from oomdoctor.estimate.engines import engine_of
+from oomdoctor.estimate.hf_config import architecture_of
+from oomdoctor.estimate.kv_cache import (
+    CacheSettings,
+    bytes_per_token,
+    fixed_bytes,
+    prompt_bytes,
+    row_bytes,
+    sequence_bytes,
+    tokens_kept,
+)
+
+
+def settings_of(
+    engine: str = "vllm", dtype: str = "bfloat16", state_dtype: str = "float32", **more: object
+) -> CacheSettings:
+    kept = element_type(dtype)
+    made = CacheSettings(engine_of(engine), kept, kept, element_type(state_dtype), element_type("bfloat16"))
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("known", MODELS, ids=lambda known: known.name)
+def test_a_token_and_a_sequence_of_a_known_model(known: Known) -> None:
+    architecture = architecture_of(known.config, "config.json")
+    settings = settings_of(known.engine, **known.settings)
+    assert bytes_per_token(architecture, settings) == known.per_token
+    assert fixed_bytes(architecture, settings, known.context) == known.fixed
+
+
+def test_the_table_has_enough_families() -> None:
+    families = {(known.config.get("text_config") or known.config)["model_type"] for known in MODELS}
+    assert len(families) >= 25, sorted(families)
+
+
+ROW = Attention(8, 128, 128)
+WINDOWED = replace(ROW, window=1024)
+
+
+def test_quantised_rows_have_their_scales() -> None:
+    assert row_bytes(ROW, settings_of(dtype="q8_0")) == 2048 * 34 // 32
+    assert row_bytes(ROW, settings_of(dtype="q4_0")) == 2048 * 18 // 32
+    assert row_bytes(ROW, settings_of(dtype="nvfp4")) == 2048 * 9 // 16
+    assert row_bytes(ROW, settings_of(dtype="fp8")) == 2048
+    assert row_bytes(Attention(1, 40, 40), settings_of(dtype="q8_0")) == 2 * 2 * 34
+
+
+def test_fewer_kv_heads_than_ranks_are_repeated_and_a_latent_vector_is_not_divided() -> None:
+    assert row_bytes(ROW, settings_of(tensor_parallel=4)) == 2 * 2 * 128 * 2
+    assert row_bytes(ROW, settings_of(tensor_parallel=16)) == 2 * 1 * 128 * 2
+    latent = Latent(512, 64, 128, 128, 128)
+    assert row_bytes(latent, settings_of(tensor_parallel=8)) == 576 * 2
+    assert settings_of(tensor_parallel=8).whole.tensor_parallel == 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "context", "kept"),
+    [
+        ("transformers", 100, 100),
+        ("transformers", 5000, 1023),
+        # vLLM holds a step's tokens besides the window, in whole blocks, and one block more.
+        ("vllm", 100, 112 + 16),
+        ("vllm", 50_000, 3072 + 16),
+        ("llama.cpp", 50_000, 3072),
+        ("llama.cpp", 300, 512),
+        ("sglang", 50_000, 50_000),
+    ],
+)
+def test_what_a_window_keeps_is_the_engine_s_own(engine: str, context: int, kept: int) -> None:
+    assert tokens_kept(WINDOWED, settings_of(engine), context) == kept
+
+
+def test_pages_are_whole() -> None:
+    architecture = Architecture("llama", 1, (ROW,), 1024, 8, 128, None, None)
+    assert sequence_bytes(architecture, settings_of("vllm"), 1) == 16 * 4096
+    assert sequence_bytes(architecture, settings_of("vllm"), 17) == 32 * 4096
+    assert sequence_bytes(architecture, settings_of("transformers"), 17) == 17 * 4096
+    assert sequence_bytes(architecture, settings_of("llama.cpp"), 257) == 512 * 4096
+
+
+def test_transformers_holds_a_whole_prompt_until_the_next_step() -> None:
+    architecture = Architecture("mistral", 2, (ROW, WINDOWED), 1024, 8, 128, None, None)
+    assert prompt_bytes(architecture, settings_of("transformers"), 5000) == (5000 - 1023) * 4096
+    assert prompt_bytes(architecture, settings_of("vllm"), 5000) == 0
+
+
+GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"model_type": None}, "model_type"),
+        ({"num_hidden_layers": None}, "num_hidden_layers"),
+        ({"num_attention_heads": None}, "num_attention_heads"),
+        ({"hidden_size": None}, "hidden_size"),
+        ({"hidden_size": 66}, "head_dim"),
+        ({"model_type": "mistral"}, "num_key_value_heads"),
+        ({"model_type": "never-heard-of"}, "num_key_value_heads"),
+        ({"model_type": "gemma2", "num_key_value_heads": 2}, "head_dim"),
+        ({"model_type": "qwen2", "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8},
+         "max_window_layers"),
+        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "sliding_window": 8}, "layer_types"),
+        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "ssm_cfg": {}}, "layer_types"),
+        ({"kv_lora_rank": 8}, "qk_rope_head_dim"),
+        ({"layer_types": ["full_attention"] * 3}, "layer_types names 3 layers"),
+        ({"layer_types": ["full_attention", "telepathy"]}, "telepathy"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding_window"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "the state that a layer of 'llama' keeps"),
+        ({"model_type": "jamba", "num_key_value_heads": 2}, "attn_layer_period"),
+        ({"model_type": "falcon", "new_decoder_architecture": True}, "num_kv_heads"),
+        ({"model_type": "chatglm", "multi_query_attention": True}, "multi_query_group_num"),
+        ({"num_hidden_layers": "two"}, "num_hidden_layers is 'two'"),
+        ({"num_hidden_layers": -1}, "num_hidden_layers is '-1'"),
+        ({"num_hidden_layers": True}, "num_hidden_layers is 'True'"),
+        ({"num_hidden_layers": 10**9}, "1000000000 layers"),
+        ({"num_kv_shared_layers": 9}, "num_kv_shared_layers"),
+        ({"num_local_experts": 8, "intermediate_size": 8}, "num_experts_per_tok"),
+        ({"model_type": "rwkv", "num_key_value_heads": 2}, "layers that are not attention"),
+        ({"model_type": "gpt2", "add_cross_attention": True}, "encoder's output"),
+        ({"is_encoder_decoder": True}, "encoder's output"),
+    ],
+)  # fmt: skip
+def test_what_is_not_understood_is_refused_with_the_field(changes: dict[str, object], missing: str) -> None:
+    config = {name: value for name, value in {**GOOD, **changes}.items() if value is not None}
+    with pytest.raises(InputRefused, match=missing):
+        architecture_of(config, "config.json")
+
+
+@pytest.mark.parametrize("config", [None, [], "text", 3])
+def test_what_is_no_configuration_is_refused(config: object) -> None:
+    with pytest.raises(InputRefused, match="not a model's configuration"):
+        architecture_of(config, "config.json")
+
+
+def test_a_nested_object_without_dimensions_is_not_the_model() -> None:
+    architecture = architecture_of({**GOOD, "text_config": {"torch_dtype": "float16"}}, "config.json")
+    assert architecture.layers == 2
+    assert architecture.assumptions == ()
+
+
+def test_of_an_unknown_family_it_is_said_that_ordinary_attention_is_assumed() -> None:
+    unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
+    assert any("never-heard-of" in each for each in architecture_of(unknown, "config.json").assumptions)
+
+
+def test_a_default_of_a_nested_class_is_told() -> None:
+    architecture = architecture_of({"model_type": "llava", "text_config": {"model_type": "llama"}}, "config.json")
+    assert "num_hidden_layers = 32: not in the file, the default of its class" in architecture.assumptions

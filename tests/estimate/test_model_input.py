@@ -1,0 +1,253 @@
+"""GIVEN a model's files WHEN they are read THEN the bytes are exactly those of the headers, and nonsense is refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estimate.files import write_config, write_gguf, write_safetensors
+
+from oomdoctor.errors import InputRefused
+from oomdoctor.estimate.architecture import Attention, Latent, State
+from oomdoctor.estimate.model_input import read_model
+
+
+def test_a_configuration_alone_counts_its_parameters(tmp_path: Path) -> None:
+    model = read_model(write_config(tmp_path))
+    assert model.parameters == 8_030_261_248
+    assert model.weights_bytes == 2 * 8_030_261_248
+    assert read_model(tmp_path, "fp32").weights_bytes == 4 * 8_030_261_248
+
+
+def test_a_directory_is_its_headers_whatever_the_configuration_would_give(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    first = write_safetensors(tmp_path / "model-00001-of-00002.safetensors", a=("BF16", [10, 20]), b=("F32", [7]))
+    second = write_safetensors(tmp_path / "model-00002-of-00002.safetensors", c=("U8", [33]))
+    # The same weights once more, as Mistral publishes them.
+    write_safetensors(tmp_path / "consolidated.safetensors", a=("BF16", [10, 20]))
+    model = read_model(tmp_path)
+    assert model.weights_bytes == first + second == 2 * 200 + 4 * 7 + 33
+    assert model.parameters == 240
+    # Floats are cast, a quantised tensor stays as it is.
+    assert read_model(tmp_path, "fp32").weights_bytes == 4 * 207 + 33
+
+
+def test_an_index_leads_to_its_shards_or_gives_the_total(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 999}, "weight_map": {"a": "one.safetensors"}}))
+    assert read_model(index).weights_bytes == 999
+    assert read_model(tmp_path).weights_bytes == 999
+    size = write_safetensors(tmp_path / "one.safetensors", a=("F16", [50]))
+    assert read_model(index).weights_bytes == size == 100
+
+
+def test_one_safetensors_file_is_enough(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    write_safetensors(tmp_path / "model.safetensors", a=("F16", [50]))
+    assert read_model(tmp_path / "model.safetensors").weights_bytes == 100
+
+
+def test_quantised_weights_are_not_counted_from_a_configuration(tmp_path: Path) -> None:
+    path = write_config(tmp_path, quantization_config={"quant_method": "a new one"})
+    with pytest.raises(InputRefused, match="--weights"):
+        read_model(path)
+    assert read_model(path, weights_bytes=5).weights_bytes == 5
+
+
+GPT_OSS_120B = {
+    "model_type": "gpt_oss", "num_hidden_layers": 36, "num_attention_heads": 64, "num_key_value_heads": 8,
+    "head_dim": 64, "hidden_size": 2880, "intermediate_size": 2880, "vocab_size": 201_088, "sliding_window": 128,
+    "num_local_experts": 128, "num_experts_per_tok": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # All but the two embeddings in one byte.
+        ({"quantization_config": {"quant_method": "fp8"}}, 8_030_261_248 + 2 * 128_256 * 4096),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, 5_721_370_000),
+        # The published files have 65.25 GB.
+        ({**GPT_OSS_120B, "quantization_config": {"quant_method": "mxfp4"}}, 65_250_000_000),
+    ],
+)
+def test_a_quantised_configuration_alone_is_an_assumption(
+    tmp_path: Path, changes: dict[str, Any], expected: int
+) -> None:
+    model = read_model(write_config(tmp_path, **changes))
+    assert model.weights_known == "assumed"
+    assert model.weights_bytes == pytest.approx(expected, rel=0.01)
+
+
+def test_what_is_not_counted_is_told(tmp_path: Path) -> None:
+    path = write_config(tmp_path, vision_config={"hidden_size": 8})
+    assert read_model(path).weights_source.endswith("counted from config.json, without the vision encoder")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"vocab_size": None}, "vocab_size"),
+        ({"intermediate_size": None}, "intermediate_size"),
+        ({"torch_dtype": None}, "--dtype"),
+    ],
+)
+def test_what_the_weights_need_is_named(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputRefused, match=why):
+        read_model(write_config(tmp_path, **change))
+
+
+def safetensors(header: object, data: int = 100) -> bytes:
+    text = json.dumps(header).encode() if not isinstance(header, bytes) else header
+    return struct.pack("<Q", len(text)) + text + bytes(data)
+
+
+HOSTILE = {
+    "empty": b"",
+    "short": b"\x01",
+    "a huge header": struct.pack("<Q", 1 << 60) + b"{}",
+    "a header longer than the file": struct.pack("<Q", 1000) + b"{}",
+    "not JSON": safetensors(b"{" * 10),
+    "deep": safetensors(b"[" * 100_000),
+    "a list": safetensors([1, 2]),
+    "no shape": safetensors({"a": {"dtype": "F16", "data_offsets": [0, 2]}}),
+    "outside the file": safetensors({"a": {"dtype": "F16", "shape": [1000], "data_offsets": [0, 2000]}}),
+    "backwards": safetensors({"a": {"dtype": "F16", "shape": [1], "data_offsets": [4, 2]}}),
+    "another size": safetensors({"a": {"dtype": "F16", "shape": [9], "data_offsets": [0, 2]}}),
+    "negative": safetensors({"a": {"dtype": "F16", "shape": [-1], "data_offsets": [0, 2]}}),
+    "words": safetensors({"a": {"dtype": "F16", "shape": ["x"], "data_offsets": [0, 2]}}),
+    "a type of another kind": safetensors({"a": {"dtype": [], "shape": [1], "data_offsets": [0, 2]}}),
+}
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_broken_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    write_config(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(InputRefused, match=r"model\.safetensors"):
+        read_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[", "[" * 100_000, "3", '{"weight_map": 3}', '{"weight_map": {"a": "../../x"}}']
+)
+def test_a_broken_index_is_refused(tmp_path: Path, content: str) -> None:
+    write_config(tmp_path)
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(content)
+    with pytest.raises(InputRefused):
+        read_model(path)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "x.safetensors"):
+        with pytest.raises(InputRefused):
+            read_model(path)
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(InputRefused, match="neither a GGUF file"):
+        read_model(tmp_path / "notes.txt")
+
+
+def metadata(family: str = "llama", **more: object) -> dict[str, object]:
+    found: dict[str, object] = {
+        "block_count": 4, "context_length": 4096, "embedding_length": 64, "feed_forward_length": 128,
+        "attention.head_count": 4, "attention.head_count_kv": 2,
+    }  # fmt: skip
+    keys = {f"{family}.{name}": value for name, value in {**found, **more}.items() if value is not None}
+    return {"general.architecture": family, "tokenizer.ggml.tokens": ["a", "b", "c"], **keys}
+
+
+def test_a_gguf_file_tells_bytes_by_block_and_the_cache(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    tensors = {"a": (12, [256, 4], 4 * 144), "b": (0, [10], 40), "c": (8, [64, 2], 4 * 34)}
+    write_gguf(path, metadata(), tensors)
+    model = read_model(path)
+    assert model.weights_bytes == 4 * 144 + 40 + 4 * 34
+    assert model.parameters == 1024 + 10 + 128
+    assert model.architecture.caches == (Attention(2, 16, 16),) * 4
+    assert model.architecture.vocabulary == 3
+    assert model.architecture.longest == 4096
+
+
+def test_gguf_windows_states_and_latent_vectors(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    wide = {"attention.key_length": 32, "attention.value_length": 24}
+    write_gguf(path, metadata("gemma2", **{"attention.sliding_window": 8}, **wide), {})
+    assert read_model(path).architecture.caches == (Attention(2, 32, 24, 8), Attention(2, 32, 24)) * 2
+    ssm = {"ssm.state_size": 8, "ssm.inner_size": 128, "ssm.conv_kernel": 4, "ssm.group_count": 1}
+    write_gguf(path, metadata("jamba", **{"attention.head_count_kv": [0, 2, 0, 0]}, **ssm), {})
+    state = State(128 + 16, 4, 1024)
+    assert read_model(path).architecture.caches == (state, Attention(2, 16, 16), state, state)
+    latent = {
+        "attention.kv_lora_rank": 32, "rope.dimension_count": 8, "attention.key_length_mla": 24,
+        "attention.value_length_mla": 16, "attention.key_length": 40, "attention.head_count_kv": 1,
+    }  # fmt: skip
+    write_gguf(path, metadata("deepseek2", **latent), {})
+    assert read_model(path).architecture.caches == (Latent(32, 8, 4, 16, 16),) * 4
+    # An older file has keys and values of every head.
+    older = {"attention.kv_lora_rank": 32, "attention.key_length": 24, "attention.value_length": 16}
+    write_gguf(path, metadata("deepseek2", **older, **{"attention.head_count_kv": 4}), {})
+    assert read_model(path).architecture.caches == (Attention(4, 24, 16),) * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"block_count": None}, "block_count"),
+        ({"embedding_length": None}, "embedding_length"),
+        ({"attention.head_count": None}, "attention.head_count"),
+        ({"attention.sliding_window": 8, "family": "unheard"}, "sliding_window_pattern"),
+        ({"ssm.state_size": 8}, "ssm.inner_size"),
+        ({"attention.head_count_kv": [1, 2]}, "head_count_kv"),
+    ],
+)
+def test_a_gguf_key_that_is_missing_is_named(tmp_path: Path, changes: dict[str, object], missing: str) -> None:
+    path = tmp_path / "model.gguf"
+    family = str(changes.pop("family", "llama"))
+    write_gguf(path, metadata(family, **changes), {})
+    with pytest.raises(InputRefused, match=missing):
+        read_model(path)
+
+
+def test_all_parts_of_a_split_gguf_are_needed(tmp_path: Path) -> None:
+    first, second = tmp_path / "m-00001-of-00002.gguf", tmp_path / "m-00002-of-00002.gguf"
+    write_gguf(first, metadata(), {"a": (0, [10], 40)})
+    with pytest.raises(InputRefused, match="not all of its 2 parts"):
+        read_model(first)
+    write_gguf(second, {"split.no": 1}, {"b": (0, [20], 80)})
+    assert read_model(first).weights_bytes == 120
+
+
+def gguf(*numbers: object) -> bytes:
+    return b"GGUF" + b"".join(number if isinstance(number, bytes) else struct.pack("<Q", number) for number in numbers)
+
+
+_THREE = struct.pack("<I", 3)
+BROKEN = {
+    "cut": gguf(_THREE),
+    "another version": gguf(struct.pack("<I", 9), 0, 0),
+    "big-endian": gguf(struct.pack(">I", 3), 0, 0),
+    "endless tensors": gguf(_THREE, 1 << 62, 0),
+    "endless pairs": gguf(_THREE, 0, 1 << 62),
+    "an endless string": gguf(_THREE, 0, 1, 1 << 62),
+    "an endless list": gguf(_THREE, 0, 1, 1, b"k", struct.pack("<II", 9, 4), 1 << 62),
+    "lists in lists": gguf(_THREE, 0, 1, 1, b"k", struct.pack("<I", 9), struct.pack("<IQ", 9, 1) * 50),
+    "an unknown type": gguf(_THREE, 0, 1, 1, b"k", struct.pack("<I", 77)),
+    "no architecture": gguf(_THREE, 0, 0),
+    "many dimensions": gguf(_THREE, 1, 0, 1, b"t", struct.pack("<I", 1 << 30)),
+    "an unknown element": gguf(_THREE, 1, 0, 1, b"t", struct.pack("<IQIQ", 1, 32, 99, 0)),
+    "half a block": gguf(_THREE, 1, 0, 1, b"t", struct.pack("<IQIQ", 1, 31, 8, 0)),
+    "larger than the file": gguf(_THREE, 1, 0, 1, b"t", struct.pack("<IQIQ", 1, 1 << 50, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_a_broken_gguf_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(InputRefused, match=r"model\.gguf"):
+        read_model(path)
