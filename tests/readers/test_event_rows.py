@@ -58,7 +58,7 @@ def _told(snapshot: Snapshot) -> dict[str, Any]:
     ):
         for each in fields(table):
             column = getattr(table, each.name)
-            values = column if isinstance(column, int) else column.tolist()
+            values = column if column is None or isinstance(column, int) else column.tolist()
             if each.name == "stack":
                 values = [snapshot.stacks[row] if row >= 0 else None for row in values]
             told[f"{name} {each.name}"] = values, getattr(column, "dtype", None)
