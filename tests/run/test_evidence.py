@@ -29,7 +29,7 @@ def test_a_run_is_recorded(tmp_path):
     assert (stored.run.exit_status, stored.run.signal, stored.run.complete) == (3, None, True)
     assert stored.run.command == (PYTHON, "-c", script)
     assert max(sample.tree_rss_bytes or 0 for sample in stored.run.samples) > 80 << 20
-    assert len(stored.run.samples) >= 5
+    assert len(stored.run.samples) >= 2  # ten on an idle machine
     assert stored.run.limits.memory_total_bytes
     assert stored.run.ended_seconds - stored.run.started_seconds > 1
 
