@@ -226,6 +226,20 @@ def test_recorded_choices_tell_which_segments_are_older() -> None:
     assert sorted(order_of(3, {(1, 2), (2, 1)})) == [1, 2, 3]  # a contradiction decides nothing
 
 
+def test_blocks_that_stop_waiting_right_before_the_failure_do_not_end_the_recording(tmp_path: Path) -> None:
+    """Torch waits for what other streams still use before it gives up; here the ring begins while it does."""
+    device = MadeDevice()
+    stack = [frame("f", "f.py", 1)]
+    device.malloc(33 * MIB, stack)
+    device.free(device.malloc(33 * MIB, stack))
+    device.fail(50 * MIB, 0, stack)
+    content = made_snapshot(device)
+    events = content["device_traces"][0]
+    content["device_traces"][0] = [one for one in events if one["action"] in ("free_completed", "oom")]
+    found = simulation(content, tmp_path, Card(24 * GIB))
+    assert found.recording.steps[-1].event == found.oom.event_index == 1
+
+
 @given(seed=st.integers(0, 100_000))
 @settings(max_examples=150, deadline=None)
 def test_a_damaged_snapshot_is_refused_or_not_reproduced_and_nothing_else(
