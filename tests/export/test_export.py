@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import json
 import pickle
@@ -182,3 +183,12 @@ def test_a_wrong_size_is_told(path: Path) -> None:
     ended = _run(path, "--to", "perfetto", "--at-least", "much")
     assert isinstance(ended.exception, UsageError)
     assert "64KiB" in str(ended.exception)
+
+
+def test_an_archive_is_called_one(tmp_path: Path, path: Path) -> None:
+    packed = tmp_path / "s.pickle.bz2"
+    packed.write_bytes(bz2.compress(path.read_bytes()))
+    for form in ("csv", "perfetto", "viewer"):
+        refused = _run(packed, "--to", form, "--output", tmp_path / "out").exception
+        assert isinstance(refused, InputRefused)
+        assert str(refused) == f"{packed}: it is a bzip2 archive: unpack it and give what is inside"
