@@ -192,3 +192,19 @@ def test_an_archive_is_called_one(tmp_path: Path, path: Path) -> None:
         refused = _run(packed, "--to", form, "--output", tmp_path / "out").exception
         assert isinstance(refused, InputRefused)
         assert str(refused) == f"{packed}: it is a bzip2 archive: unpack it and give what is inside"
+
+
+def test_an_output_that_could_not_be_written_is_not_removed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "out.parquet"
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", fail)
+    refused = _run(path, "--to", "parquet", "--output", target).exception
+    assert isinstance(refused, UsageError)
+    assert str(refused) == f"cannot write {target}: No space left on device"
+    assert target.exists()
