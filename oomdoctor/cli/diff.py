@@ -15,6 +15,7 @@ from .progress import progress_bar
 
 FORMATS = ("terminal", "json", "markdown")
 _BY_SUFFIX = {".json": "json", ".md": "markdown"}
+_HTML = (".html", ".htm")
 
 
 @click.command(context_settings={"max_content_width": 80})
@@ -67,5 +68,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
 
 def _default_format(output: Path | None) -> str:
     if output is not None:
+        if output.suffix.lower() in _HTML:
+            raise UsageError(f"{output}: diff writes no HTML; name a .md, .json or .txt file, or give --format")
         return _BY_SUFFIX.get(output.suffix.lower(), "terminal")
     return "terminal" if is_terminal(sys.stdout) else "markdown"

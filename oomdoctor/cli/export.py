@@ -52,6 +52,7 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
     except ValueError:
         raise UsageError(f"--at-least {least!r} is no size; write it as 64KiB, 1MiB, 0") from None
     path = _snapshot_file(snapshot)
+    _refuse_archive(path)
     name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")
     part = f".{table}" if form in ("csv", "parquet") else ""
     target = output or Path(f"{name}{part}{_SUFFIX[form]}")
@@ -79,6 +80,16 @@ def _snapshot_file(path: Path) -> Path:
     if not found:
         raise InputRefused(f"{path} holds no memory snapshot")
     raise UsageError(f"{path} holds several snapshots; name one of them: {', '.join(str(each) for each in found)}")
+
+
+def _refuse_archive(path: Path) -> None:
+    """A zip or bzip2 file is no damaged pickle."""
+    from ..readers.identify import HEAD_BYTES, InputKind, archive_name, identify
+
+    with contextlib.suppress(OSError), path.open("rb") as file:  # trouble with the file is told where it is read
+        head = file.read(HEAD_BYTES)
+        if identify(head) is InputKind.ARCHIVE and (name := archive_name(head)):
+            raise InputRefused(f"{path}: it is {name}: unpack it and give what is inside")
 
 
 def _writer(form: str, path: Path, table: str, least_bytes: int) -> Callable[[Path], None]:

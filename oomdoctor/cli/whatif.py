@@ -150,10 +150,14 @@ class _Told:
             return []
         trust = self.simulation.trust
         placed = (
-            f"it serves all {trust.requests:,} requests before it at the addresses at which torch did"
+            f"it serves all {_requests(trust.requests)} before it at the addresses at which torch did"
             if trust.exact
-            else f"of {trust.requests:,} requests before it, it serves {trust.placed_alike:,} at the addresses of torch"
+            else f"of {_requests(trust.requests)} before it, it serves {trust.placed_alike:,} at the addresses of torch"
         )
+        if not trust.requests:
+            placed = "no request before it was recorded"
+        if trust.exact and trust.requests == 1:
+            placed = "it serves the one request before it at the address at which torch did"
         check = f"Under the recorded settings the model fails at the same request, with the same segments; {placed}."
         return [check, *trust.notes]
 
@@ -196,7 +200,7 @@ def _sentence(answer: Answer) -> str:
     sentence = {
         Verdict.SERVED: f"the request is served, {spare} to spare.",
         Verdict.FAILS: f"fails at the same request{missing}.",
-        Verdict.FAILS_EARLIER: f"fails {answer.requests_earlier:,} requests earlier{_of(answer)}{missing}.",
+        Verdict.FAILS_EARLIER: f"fails {_requests(answer.requests_earlier)} earlier{_of(answer)}{missing}.",
         Verdict.DEPENDS: (
             f"it depends on how the memory lay that stood when the recording began: {_way(answer.served_anew)} the"
             f" request is served, {spare} to spare; {_way(not answer.served_anew)} it fails."
@@ -208,6 +212,10 @@ def _sentence(answer: Answer) -> str:
             " program would have gone another way."
         )
     return sentence
+
+
+def _requests(number: int) -> str:
+    return f"{number:,} request{'s' if number != 1 else ''}"
 
 
 def _way(anew: bool) -> str:

@@ -147,7 +147,9 @@ def _row(row: Row) -> Cells:
 
 def _stack_row(row: StackRow) -> str:
     blocks = row.after.count - row.before.count
-    more = f", {abs(blocks)} blocks {'more' if blocks > 0 else 'less'}" if blocks else ""
+    more = (
+        f", {abs(blocks):,} block{'s' if abs(blocks) != 1 else ''} {'more' if blocks > 0 else 'less'}" if blocks else ""
+    )
     return f"{_signed(row.change_bytes)}{more}: {_frames(row.stack)}"
 
 

@@ -33,4 +33,5 @@ def write_parquet(table: Table, path: Path) -> None:
             return pyarrow.array(values, pyarrow.bool_())
         return pyarrow.array(values, pyarrow.uint64() if name in _UNSIGNED else pyarrow.int64())
 
-    pyarrow.parquet.write_table(pyarrow.table({name: column(name) for name in table.columns}), path)
+    with path.open("wb") as file:  # given a path, pyarrow would remove what it could not write, a device too
+        pyarrow.parquet.write_table(pyarrow.table({name: column(name) for name in table.columns}), file)

@@ -16,6 +16,7 @@ from snapshots.make import frame, write
 from snapshots.make import snapshot as made_snapshot
 from snapshots.recorder import Recorder
 
+from oomdoctor.allocator.simulation import whatif
 from oomdoctor.allocator.simulation.memory_map import memory_map
 from oomdoctor.allocator.simulation.order import order_of
 from oomdoctor.allocator.simulation.settings import AllocatorSettings
@@ -107,7 +108,7 @@ def test_where_the_ring_begins_late_the_answer_may_depend_on_what_came_before(tm
     found = simulation(recorder.snapshot(ring=1), tmp_path)
     assert found.trust.exact
     assert found.trust.requests == 0
-    assert "already reserved" in found.trust.notes[0]
+    assert found.trust.notes[0].endswith("already reserved; it holds no request before the one that failed.")
     answer = found.ask(replace(found.settings, expandable_segments=True))
     # As it stood, five holes of 100 MiB lie in one segment that cannot be given back; laid anew there are none.
     assert (answer.verdict, answer.served_anew) == (Verdict.DEPENDS, True)
@@ -121,6 +122,27 @@ def test_a_request_survived_before_that_would_be_served_is_told(tmp_path: Path) 
     found = simulation(recorder.snapshot(), tmp_path)
     assert found.trust.exact
     assert found.ask(replace(found.settings, expandable_segments=True)).served_before == 1
+
+
+def test_the_recorded_settings_are_answered_by_what_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for what was set anyway must not be told another story than the check tells."""
+    found = simulation(in_pieces().snapshot(), tmp_path, Card(total_bytes=1100 * MIB))
+    asked: list[bool] = []
+    replayed = whatif.run
+
+    def run(*given: Any, **how: Any) -> Any:
+        asked.append(how["as_recorded"])
+        return replayed(*given, **how)
+
+    monkeypatch.setattr(whatif, "run", run)
+    for answer in (found.ask(found.settings), found.ask(found.settings, 1100 * MIB)):
+        assert (answer.verdict, answer.missing_bytes) == (Verdict.FAILS, 200 * MIB)
+    assert not asked
+    found.ask(found.settings, 2200 * MIB)  # segments come to stand where they stood, as far as the runs are alike
+    found.ask(replace(found.settings, expandable_segments=True))
+    assert asked == [True, False]
 
 
 def test_what_others_hold_may_change_and_it_is_said(tmp_path: Path) -> None:
@@ -218,12 +240,29 @@ def test_what_stood_at_the_beginning_is_rebuilt_and_the_run_reproduced(
     cut = read(recorder.snapshot(ring), folder)
     late = Simulation(cut, cut.ooms[-1], Card(150 * MIB))
     assert late.recording.free_at_start_bytes >= 0
+    for one in (found, late):
+        if one.trust.reproduced:  # what was recorded, asked again, is what was recorded
+            assert {one.ask(one.settings).verdict, one.ask(one.settings, 150 * MIB).verdict} == {Verdict.FAILS}
 
 
 def test_recorded_choices_tell_which_segments_are_older() -> None:
     assert order_of(4, ()) == (1, 2, 3, 4)
     assert order_of(4, {(3, 1), (4, 3)}) == (4, 1, 3, 2)  # the fourth is older than the third, and that than the first
     assert sorted(order_of(3, {(1, 2), (2, 1)})) == [1, 2, 3]  # a contradiction decides nothing
+
+
+def test_blocks_that_stop_waiting_right_before_the_failure_do_not_end_the_recording(tmp_path: Path) -> None:
+    """Torch waits for what other streams still use before it gives up; here the ring begins while it does."""
+    device = MadeDevice()
+    stack = [frame("f", "f.py", 1)]
+    device.malloc(33 * MIB, stack)
+    device.free(device.malloc(33 * MIB, stack))
+    device.fail(50 * MIB, 0, stack)
+    content = made_snapshot(device)
+    events = content["device_traces"][0]
+    content["device_traces"][0] = [one for one in events if one["action"] in ("free_completed", "oom")]
+    found = simulation(content, tmp_path, Card(24 * GIB))
+    assert found.recording.steps[-1].event == found.oom.event_index == 1
 
 
 @given(seed=st.integers(0, 100_000))

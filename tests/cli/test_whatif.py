@@ -110,3 +110,19 @@ def test_what_is_no_snapshot_has_no_answer(snapshot: Path, tmp_path: Path) -> No
     told = json.loads(run(tmp_path / "crash.log", "--format", "json").stdout)
     assert told["why_not"].startswith("No memory snapshot")
     assert told["answers"] == []
+
+
+@pytest.mark.parametrize(
+    ("requests", "words"),
+    [
+        (0, "segments; no request before it was recorded."),
+        (1, "segments; it serves the one request before it at the address at which torch did."),
+        (2, "segments; it serves all 2 requests before it at the addresses at which torch did."),
+    ],
+)
+def test_one_request_is_one(tmp_path: Path, requests: int, words: str) -> None:
+    recorder = Recorder(200 * MIB)
+    for _ in range(requests):
+        recorder.malloc(30 * MIB)
+    assert recorder.malloc(300 * MIB) is None
+    assert words in run(write(tmp_path / "s.pickle", recorder.snapshot())).stdout

@@ -208,3 +208,17 @@ def test_no_byte_is_lost_or_doubled_by_pairing(before: dict[str, Held], after: d
     assert sum(b.bytes for _, b, _ in paired) == sum(held.bytes for held in before.values())
     assert sum(a.bytes for _, _, a in paired) == sum(held.bytes for held in after.values())
     assert sum(b.count for _, b, _ in paired) == len(before)
+
+
+def test_a_page_is_not_promised_where_none_is_written(tmp_path: Path) -> None:
+    path = _snapshot(tmp_path / "s.pickle", _device(2))
+    page = tmp_path / "diff.html"
+    refused = _run(path, path, "--output", page).exception
+    assert isinstance(refused, UsageError)
+    assert "diff writes no HTML" in str(refused)
+    assert not page.exists()
+
+
+def test_one_block_is_one(tmp_path: Path) -> None:
+    before, after = (_snapshot(tmp_path / f"{number}.pickle", _device(number)) for number in (2, 3))
+    assert ", 1 block more" in _run(before, after).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import json
 import pickle
@@ -182,3 +183,28 @@ def test_a_wrong_size_is_told(path: Path) -> None:
     ended = _run(path, "--to", "perfetto", "--at-least", "much")
     assert isinstance(ended.exception, UsageError)
     assert "64KiB" in str(ended.exception)
+
+
+def test_an_archive_is_called_one(tmp_path: Path, path: Path) -> None:
+    packed = tmp_path / "s.pickle.bz2"
+    packed.write_bytes(bz2.compress(path.read_bytes()))
+    for form in ("csv", "perfetto", "viewer"):
+        refused = _run(packed, "--to", form, "--output", tmp_path / "out").exception
+        assert isinstance(refused, InputRefused)
+        assert str(refused) == f"{packed}: it is a bzip2 archive: unpack it and give what is inside"
+
+
+def test_an_output_that_could_not_be_written_is_not_removed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    target = tmp_path / "out.parquet"
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", fail)
+    refused = _run(path, "--to", "parquet", "--output", target).exception
+    assert isinstance(refused, UsageError)
+    assert str(refused) == f"cannot write {target}: No space left on device"
+    assert target.exists()

@@ -210,6 +210,8 @@ class _Reader:
             elif what == _OOM:
                 self.reserved_at_failure[index] = self.reserved_bytes
                 yield Step(Kind.FAIL, index, -1, size, self.stream[index], self.pools[index])
+            if index == self.last:
+                return  # what the allocator waited for in vain is of no more account
             if what in (_ALLOC, _OOM):
                 yield from held
                 held, short, made = [], False, None

@@ -115,6 +115,7 @@ class Simulation:
         self.settings_known = known is not None
         self.oldest_first = True
         self.ages: tuple[int, ...] = ()
+        self.recorded: Outcome | None = None
         self.trust = self._check(read)
 
     def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
@@ -126,6 +127,8 @@ class Simulation:
         if not self.trust.reproduced:
             raise CannotSimulate(self.trust.why_not)
         card = self._card(settings, total_bytes)
+        if settings == self.settings and card == self.card:
+            return self._answer(self.recorded)
         layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
         stands = self._outcome(settings, card, packed=False)
         if self.recording.begins_empty or layout[0] == layout[1]:
@@ -154,7 +157,15 @@ class Simulation:
         grown = (card.total_bytes or 0) - (self.card.total_bytes or 0)
         device = Device(self.recording.free_at_start_bytes + grown, card.total_bytes, card.allowed_bytes)
         try:
-            return run(self.recording, settings, device, packed=packed, oldest_first=self.oldest_first, ages=self.ages)
+            return run(
+                self.recording,
+                settings,
+                device,
+                as_recorded=settings == self.settings and not packed,
+                packed=packed,
+                oldest_first=self.oldest_first,
+                ages=self.ages,
+            )
         except DoesNotFit:
             return None
 
@@ -177,9 +188,10 @@ class Simulation:
         """Try what the recording does not tell, until the run is reproduced; keep what does best."""
         recording = self.recording
         if recording.contradictions:
-            return Trust(
-                False, f"{recording.contradictions} recorded events contradict the final state or one another."
-            )
+            contradict = "1 recorded event contradicts the final state or another."
+            if recording.contradictions > 1:
+                contradict = f"{recording.contradictions:,} recorded events contradict the final state or one another."
+            return Trust(False, contradict)
         if recording.free_at_start_bytes < 0:
             return Trust(False, "More is said to have been reserved at the beginning than the device had.")
         other = read(waited_for=True)
@@ -197,6 +209,7 @@ class Simulation:
             if alike and outcome.placed_alike == outcome.requests:
                 break
         _, _, self.recording, self.oldest_first, self.ages, best = max(found, key=lambda one: one[:2])
+        self.recorded = best
         why_not = self._why_not(best)
         return Trust(not why_not, why_not, best.requests, best.placed_alike, tuple(self._notes()))
 
@@ -226,8 +239,8 @@ class Simulation:
             notes.append("The snapshot does not record the allocator's settings; torch's defaults were taken.")
         if not recording.begins_empty:
             notes.append(
-                f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; it"
-                f" holds the last {recording.requests:,} requests."
+                f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; "
+                + _last(recording.requests)
             )
         if recording.others_moved_bytes:
             notes.append(
@@ -235,6 +248,13 @@ class Simulation:
                 " was taken to be what it was at the failure."
             )
         return notes
+
+
+def _last(requests: int) -> str:
+    """What of the requests before the failure the ring still holds."""
+    if requests < 2:
+        return f"it holds {'only the last request' if requests else 'no request'} before the one that failed."
+    return f"it holds the last {requests:,} requests."
 
 
 def _served(outcome: Outcome | None) -> bool:
