@@ -24,7 +24,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 
 def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Bytes of a size such as `80GiB`."""
-    from ..model.units import parse_size
+    from ..model.units import MIB, parse_size
 
     if value is None:
         return None
@@ -34,6 +34,8 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
         size = -1
     if size < 0:
         raise click.BadParameter(f"{value!r} is not a size such as 80GiB", ctx, param)
+    if 0 < size < MIB:
+        raise click.BadParameter(f"{value!r} is {size} bytes; name the unit, as in 80GiB", ctx, param)
     return size
 
 
@@ -116,25 +118,45 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     """
     from ..estimate.model_input import read_model
 
+    _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or _default_format(output)
     text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
     if output is None:
         print_report(text)
         return
-    if output.exists() and model.exists() and output.samefile(model):
-        raise UsageError(f"{output} is the model; name another file with --output")
+    folder = model if model.is_dir() else model.parent
+    parts = [each for form in ("*.safetensors", "*.index.json", "*.gguf") for each in folder.glob(form)]
+    read = [model, folder / "config.json", asked["lengths"], *parts]
+    if output.exists() and any(each is not None and each.exists() and output.samefile(each) for each in read):
+        raise UsageError(f"{output} is the model or was read; name another file with --output")
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from error
 
 
+_ONLY_INFERENCE = (
+    "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "mla", "no_hybrid",
+    "step_tokens", "fraction", "graphs",
+)  # fmt: skip
+_ONLY_TRAINING = ("optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing")
+
+
+def _all_count(asked: dict[str, Any]) -> None:
+    """Raises UsageError for an option that was given and would change nothing."""
+    context = click.get_current_context()
+    for name in _ONLY_INFERENCE if asked["train"] else _ONLY_TRAINING:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} counts only {'without' if asked['train'] else 'with'} --train")
+
+
 def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
-    from ..estimate.engines import engine_of
+    from ..estimate.engines import VLLM, engine_of
     from ..estimate.lengths import read_lengths
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
@@ -142,11 +164,15 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
         raise UsageError("--lengths tells the context; leave --context out")
     named = asked["kv_dtype"]
     packed = named == "fp8_ds_mla"
-    kinds = [element_type(each) for each in (named or "").split(",") if each] if not packed else []
+    kinds = [element_type(each.strip()) for each in named.split(",")] if named is not None and not packed else []
     if len(kinds) > 2:
         raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
+    engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
+    heads = model.architecture.heads
+    if engine is VLLM and heads is not None and heads % asked["tp"]:
+        raise UsageError(f"vLLM does not start with --tp {asked['tp']}: it does not divide {heads} attention heads")
     settings = Settings(
-        engine=engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers")),
+        engine=engine,
         capacity_bytes=_capacity(asked),
         context=asked["context"] or default_context(model),
         concurrency=asked["concurrency"],

@@ -102,6 +102,9 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     kinds = {type(cache) for cache, _ in model.architecture.alike}
     heads = [cache.kv_heads for cache, _ in model.architecture.alike if isinstance(cache, Attention)]
     notes = [f"assumed: {each}" for each in model.architecture.assumptions]
+    longest = model.architecture.longest
+    if longest is not None and settings.context > longest:
+        notes.append(f"the model was made for {longest:,} tokens, less than the context asked for")
     if model.architecture.vocabulary is None:
         notes.append("the vocabulary is not told: the logits of a step are not counted")
     if model.architecture.intermediate is None and model.architecture.experts is None:
@@ -115,6 +118,11 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
             )
         if Latent in kinds:
             notes.append("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
+        total = model.architecture.heads
+        if total is not None and total % settings.tensor_parallel and settings.engine is not LLAMA_CPP:
+            notes.append(
+                f"{settings.tensor_parallel} ranks do not divide {total} attention heads: not every engine starts so"
+            )
         notes.append("weights are taken to be divided evenly between the ranks")
     if State in kinds and settings.states is None and model.architecture.state_dtype is None:
         notes.append("recurrent states are assumed to be float32; name their type with --state-dtype")

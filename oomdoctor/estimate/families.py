@@ -85,11 +85,13 @@ _LLAMA = {
 }  # fmt: skip
 CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "llama": _LLAMA,
-    "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096},
+    "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
+                "max_position_embeddings": 131_072},
     "llama4_text": {"no_rope_layer_interval": 4, "attention_chunk_size": 8192},
     "gemma3_text": {
         "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
         "head_dim": 256, "intermediate_size": 9216, "vocab_size": 262208, "sliding_window": 4096,
+        "max_position_embeddings": 131_072,
     },
     "gemma2": {
         "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,

@@ -72,7 +72,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         intermediate=_intermediate(family, fields),
         vocabulary=fields.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size"),
         longest=fields.maybe(*_LONGEST),
-        gated=family not in UNGATED and not (family in ("t5", "mt5") and not fields.flag("is_gated_act", False)),
+        gated=_gated(family, fields),
         tied=_tied(family, fields, outer),
         experts=_experts(family, fields, layers),
         uncounted=_uncounted(fields, config),
@@ -216,6 +216,14 @@ def _intermediate(family: str, fields: Fields) -> int | None:
     return fields.maybe("intermediate_size")
 
 
+def _gated(family: str, fields: Fields) -> bool:
+    """Whether the MLP has three matrices. T5's classes derive it from `feed_forward_proj`, as in `gated-gelu`."""
+    if family in ("t5", "mt5", "umt5", "longt5"):
+        said = fields.text("feed_forward_proj")
+        return said.startswith("gated") if said is not None else fields.flag("is_gated_act", family == "umt5")
+    return family not in UNGATED
+
+
 def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
     for each in (fields, outer):
         if each.has("tie_word_embeddings"):
@@ -240,9 +248,11 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
         "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "experts_per_token"
     )
     dense = fields.values.get("first_k_dense_replace") or 0
+    if not isinstance(dense, int) or not 0 <= dense <= layers:
+        raise InputRefused(f"{fields.where}: first_k_dense_replace is {str(dense)[:40]!r} of {layers} layers")
     period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
     chosen = fields.items("moe_layers")
-    sparse = len(chosen) if chosen else (layers - dense if isinstance(dense, int) else layers) // period
+    sparse = len(chosen) if chosen else (layers - dense) // period
     if family == "llama4_text":
         return Experts(count, active, width, sparse, width)
     shared = (

@@ -9,6 +9,7 @@ from ..errors import InputRefused
 
 _MOST_BYTES = 200_000_000
 _MOST_LENGTH = 1 << 32
+_MOST_LINE = 10_000
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,12 @@ def read_lengths(path: Path) -> Lengths:
     """
     counts: dict[int, int] = {}
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputRefused(f"{path}: not a file, and it may never end; write the lengths to one")
         if path.stat().st_size > _MOST_BYTES:
             raise InputRefused(f"{path}: more than {_MOST_BYTES:,} bytes; make a histogram of it")
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE), b""), 1):
                 entry = _entry(line.decode("utf-8", "replace").partition("#")[0].replace(",", " ").split())
                 if entry is None:
                     raise InputRefused(f"{path}:{number}: neither a length nor a length and a count")

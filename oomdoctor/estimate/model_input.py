@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from .hf_config import architecture_of
 from .parameters import count_parameters, quantised_bytes
 
 _INDEX = "model.safetensors.index.json"
+_PART = re.compile(r"-[0-9]{5}-of-([0-9]{5})\.safetensors$")
 _MOST_FILES = 10_000
 
 
@@ -99,9 +101,9 @@ class _Placed(StoredTensor):
 def _find(path: Path) -> tuple[Path | None, list[_Placed]]:
     """The configuration beside what was named, and the tensors of the files there."""
     if path.is_dir():
-        return path / "config.json", _tensors(sorted(path.glob("*.safetensors")))
+        return path / "config.json", _tensors(_files_of(path))
     if not path.is_file():
-        raise InputRefused(f"{path}: there is no such file")
+        raise InputRefused(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
     beside = path.parent / "config.json"
     if path.name.endswith(".safetensors"):
         return beside, _tensors([path])
@@ -110,6 +112,24 @@ def _find(path: Path) -> tuple[Path | None, list[_Placed]]:
     if path.name.endswith(".json"):
         return path, []
     raise InputRefused(f"{path}: neither a GGUF file, a safetensors file or index, nor a model's config.json")
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """The folder's safetensors files: of a model in parts all of them, or none where only its index tells the total.
+
+    Raises InputRefused where parts are missing and no index is there: the rest would pass for the whole.
+    """
+    found = sorted(folder.glob("*.safetensors"))
+    if not found or (folder / "model.safetensors").is_file():
+        return found
+    if (folder / _INDEX).is_file():
+        return _shards(folder / _INDEX)
+    parts = [part for each in found if (part := _PART.search(each.name))]
+    for name in {part[1] for part in parts}:
+        there = sum(part[1] == name for part in parts)
+        if there < int(name):
+            raise InputRefused(f"{folder}: {there} of its {int(name)} parts are there, and no {_INDEX} tells the total")
+    return found
 
 
 def _shards(index: Path) -> list[Path]:

@@ -189,7 +189,7 @@ def _preempted(event: LogEvent, facts: FactSet) -> None:
 
 
 def _load(event: LogEvent, facts: FactSet) -> None:
-    _copy(event, facts, transferring="transferring", waiting="waiting", preemptions="preempted")
+    _copy(event, facts, transferring="transferring", running="running", waiting="waiting", preemptions="preempted")
 
 
 def _parallel(event: LogEvent, facts: FactSet) -> None:

@@ -248,6 +248,7 @@ _SPECS = (
     FactSpec("engine.token_pool_needed_tokens", T, INCIDENT, "tokens the step asked for"),
     FactSpec("engine.token_pool_available_tokens", T, INCIDENT, "tokens the pool still had (evictable ones included)"),
     FactSpec("engine.transferring", C, INCIDENT, "requests in transfer between prefill and decode servers"),
+    FactSpec("engine.running", C, INCIDENT, "requests that ran at the last load line"),
     FactSpec("engine.waiting", C, INCIDENT, "requests that waited at the last load line"),
     FactSpec("engine.startup_free_bytes", B, INCIDENT, "free on the device when the engine started"),
     FactSpec("engine.startup_wanted_bytes", B, INCIDENT, "what the engine wanted at start"),

@@ -156,3 +156,26 @@ def test_a_size_that_many_products_have_is_not_taken_apart():
     found = ask(sentences("8.00 GiB", "2.00 GiB", "17.10 GiB", "0.31 GiB", own="21.60 GiB"))
     assert found.facts.value("request.factors") is None
     assert size(found, "requested") == 8 * GIB
+
+
+@pytest.mark.parametrize(("running", "shown"), [(40, "40 that ran"), (200, "64")])
+def test_a_limit_of_requests_is_below_what_ran(running: int, shown: str) -> None:
+    load = (
+        "INFO 05-01 03:00:05 [loggers.py:116] Engine 000: Avg prompt throughput: 5012.3 tokens/s, Avg generation"
+        f" throughput: 800.1 tokens/s, Running: {running} reqs, Waiting: 211 reqs, GPU KV cache usage: 99.8%, Prefix"
+        " cache hit rate: 3.1%\n"
+    )
+    found = ask(load)
+    assert first(found).rule == "KV005"
+    remedy = first(found).remedies[0]
+    assert shown in f"{remedy.do} {remedy.set}"
+    assert (running > 64) == ("64" in str(remedy.set))
+
+
+def test_a_kill_for_pressure_is_not_said_to_have_met_a_limit() -> None:
+    found = ask(
+        "Jun 01 03:00:00 host systemd-oomd[700]: Killed /user.slice/app-train.scope due to memory pressure for"
+        " /user.slice/user-1000.slice being 82.11% > 50.00% for > 20s with reclaim activity\n"
+    )
+    assert "says systemd-oomd" in found.summary
+    assert all(each.rule != "HST002" for each in found.findings)

@@ -136,9 +136,59 @@ def test_the_suffix_tells_the_form_and_the_model_is_spared(model: Path, tmp_path
         raise called(model / "config.json", "--gpu", "80GiB", "--output", model / "config.json").exception
 
 
+def test_nothing_that_was_read_is_written_over(model: Path, tmp_path: Path) -> None:
+    lengths = tmp_path / "lengths.txt"
+    lengths.write_text("100\n")
+    before = (model / "config.json").read_text()
+    for output in (model / "config.json", lengths):
+        with pytest.raises(UsageError, match="was read"):
+            raise called(model, "--gpu", "80GiB", "--lengths", lengths, "--output", output).exception
+    assert (model / "config.json").read_text() == before
+    for _ in range(2):
+        answered(model, "--gpu", "80GiB", "--output", model / "fits.json")
+    assert lengths.read_text() == "100\n"
+
+
+@pytest.mark.parametrize("options", [("--seq", 4096), ("--fsdp",), ("--train", "--tp", 2), ("--train", "--context", 9)])
+def test_an_option_that_would_change_nothing_is_refused(model: Path, options: tuple[object, ...]) -> None:
+    with pytest.raises(UsageError, match="counts only"):
+        raise called(model, "--gpu", "80GiB", *options).exception
+
+
+def test_ranks_that_do_not_divide_the_heads(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"--tp 3.*32 attention heads"):
+        raise called(model, "--gpu", "80GiB", "--engine", "vllm", "--tp", 3).exception
+    found = as_json(model, "--gpu", "80GiB", "--engine", "sglang", "--tp", 3)
+    assert any("3 ranks do not divide 32 attention heads" in each for each in found["notes"])
+
+
+def test_a_context_beyond_the_models_is_told_also_where_it_does_not_fit(model: Path) -> None:
+    found = as_json(model, "--gpu", "24GiB", "--engine", "vllm", "--context", 200_000)
+    assert found["fits"] == "no"
+    assert "the model was made for 131,072 tokens, less than the context asked for" in found["notes"]
+
+
+@pytest.mark.parametrize("kinds", [",", "fp8,", "", "fp8,fp8,fp8"])
+def test_types_of_keys_and_values_that_are_none(model: Path, kinds: str) -> None:
+    with pytest.raises(UsageError):
+        raise called(model, "--gpu", "80GiB", "--kv-dtype", kinds).exception
+
+
+def test_lengths_that_never_end_are_refused(model: Path) -> None:
+    with pytest.raises(InputRefused, match="may never end"):
+        raise called(model, "--gpu", "80GiB", "--lengths", "/dev/zero").exception
+
+
 @pytest.mark.parametrize(
     "options",
-    [("--gpu", "big"), ("--gpu", "-1GiB"), ("--gpu", "80GiB", "--headroom", "2"), ("--gpu", "80GiB", "--tp", "0"), ()],
+    [
+        ("--gpu", "big"),
+        ("--gpu", "-1GiB"),
+        ("--gpu", "80"),
+        ("--gpu", "80GiB", "--headroom", "2"),
+        ("--gpu", "80GiB", "--tp", "0"),
+        (),
+    ],
 )
 def test_wrong_words_are_refused(model: Path, options: tuple[str, ...]) -> None:
     found = CliRunner().invoke(estimate, [str(model), *options])

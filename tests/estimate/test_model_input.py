@@ -45,6 +45,49 @@ def test_an_index_leads_to_its_shards_or_gives_the_total(tmp_path: Path) -> None
     assert read_model(index).weights_bytes == size == 100
 
 
+def test_parts_that_are_not_all_there_do_not_pass_for_the_whole(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    write_safetensors(tmp_path / "model-00001-of-00002.safetensors", a=("F16", [50]))
+    with pytest.raises(InputRefused, match="1 of its 2 parts"):
+        read_model(tmp_path)
+    index = {"metadata": {"total_size": 300}, "weight_map": {x: f"model-0000{x}-of-00002.safetensors" for x in "12"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert read_model(tmp_path).weights_bytes == 300
+    write_safetensors(tmp_path / "model-00002-of-00002.safetensors", b=("F16", [100]))
+    write_safetensors(tmp_path / "of-something-else.safetensors", c=("F16", [7]))
+    assert read_model(tmp_path).weights_bytes == 300
+
+
+@pytest.mark.parametrize(
+    ("changes", "parameters"),
+    [({}, 737_668_096), ({"feed_forward_proj": "gated-gelu", "d_ff": 2816, "tie_word_embeddings": False}, 783_150_080)],
+)
+def test_t5_tells_its_matrices_by_the_activation(tmp_path: Path, changes: dict[str, Any], parameters: int) -> None:
+    t5 = {
+        "model_type": "t5", "d_model": 1024, "d_kv": 64, "d_ff": 4096, "num_heads": 16, "num_layers": 24,
+        "num_decoder_layers": 24, "vocab_size": 32128, "is_encoder_decoder": True, "torch_dtype": "float32",
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**t5, **changes}))
+    assert read_model(path).parameters == pytest.approx(parameters, rel=0.03)
+
+
+def test_a_nested_part_has_the_longest_context_of_its_class(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    inner = {"model_type": "gemma3_text", "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024}
+    path.write_text(json.dumps({"model_type": "gemma3", "text_config": inner, "torch_dtype": "bfloat16"}))
+    assert read_model(path).architecture.longest == 131_072
+
+
+@pytest.mark.parametrize("dense", [62, -1, 10**300, "3"])
+def test_more_dense_layers_than_layers_are_refused(tmp_path: Path, dense: object) -> None:
+    path = write_config(
+        tmp_path, num_local_experts=8, num_experts_per_tok=2, moe_intermediate_size=512, first_k_dense_replace=dense
+    )
+    with pytest.raises(InputRefused, match="first_k_dense_replace"):
+        read_model(path)
+
+
 def test_one_safetensors_file_is_enough(tmp_path: Path) -> None:
     write_config(tmp_path)
     write_safetensors(tmp_path / "model.safetensors", a=("F16", [50]))

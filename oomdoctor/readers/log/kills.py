@@ -200,7 +200,7 @@ FAMILY = Family(
         Pattern(
             "due to memory pressure for",
             r"Killed (?P<program>\S{1,300}) due to memory pressure for",
-            _killed("systemd", oom_stated=True),
+            _killed("systemd-oomd", oom_stated=True),
         ),
         # --- containers
         Pattern("OOMKilled", r'"OOMKilled": ?(?P<value>true|false)', _docker_state),

@@ -23,6 +23,10 @@ _HEDGED = re.compile(
 _GOES_ON = re.compile(
     r"[\"'`*.]{0,3} (?:usually |often |sometimes |just )?(?:means?|happens?|occurs|is|are|errors?\b|when (?!\w+ing\b))"
 )
+_SEARCHED_FOR = re.compile(
+    r"(?:^|[|;&$#(`]) {0,4}(?:sudo )?(?:[\w./-]{0,60}/)?(?:[efz]?grep|rg|ag|awk|sed|jq|findstr|Select-String) [^|;&]*$"
+)
+"""A typed command up to the words that it searches for; what it finds stands on lines of its own."""
 _CLASS = r"(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception)"
 _CLASS_AT_END = re.compile(rf"(?<![\w.]){_CLASS}: ?[\"'`]?$")
 _SHAPE_AT_END = re.compile(
@@ -48,7 +52,7 @@ def mentioned(text: str, start: int, end: int) -> bool:
     """Whether people or source code, rather than a program, have the words [start, end) of the line `text`."""
     if _CODE.match(text) or _GOES_ON.match(text, end):
         return True
-    return _HEDGED.search(text, 0, start) is not None
+    return _HEDGED.search(text, 0, start) is not None or _SEARCHED_FOR.search(text[:start]) is not None
 
 
 def printed(text: str, start: int, end: int) -> bool:

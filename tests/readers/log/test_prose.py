@@ -58,6 +58,9 @@ MemoryError is raised when numpy cannot allocate.
 Container killed by YARN for exceeding memory limits is explained below.
 CUBLAS_STATUS_ALLOC_FAILED usually means that memory ran out.
 The node had OOMKilled pods last week.
+kubectl get pod trainer -o json | grep OOMKilled
+tail -n 100 train.log | sudo /usr/bin/egrep -i "CUDA error: out of memory"
+grep -c "CUDA out of memory." train.log
 Exited with code 137 means killed."""
 
 
