@@ -11,6 +11,8 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .looks import missing_course
 
+_FOR_TIME = "for want of time"
+"""In the probe's words for what was cut short (its `census`): more time would help."""
 _LAST_UNHEARD = "2.0"
 """Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 
@@ -118,6 +120,13 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
             "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
             "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure",
         )
+    for census in censuses:
+        if census.stopped is not None and _FOR_TIME in census.stopped:
+            yield Missing(
+                "all who held the memory",
+                f"the census of the process's objects was cut short: {census.stopped}",
+                "OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- THE COMMAND (2 are allowed otherwise)",
+            )
     if not evidence.devices and not any(run.device_readings for run in evidence.runs):
         yield Missing(
             "who else was on the device",

@@ -14,7 +14,16 @@ from oomdoctor.diagnose import diagnose
 from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import OomCounters, ProcessRecord, RunRecord, VisibleDevice
+from oomdoctor.model.run import (
+    Census,
+    CensusDevice,
+    DeviceOomRecord,
+    OomCounters,
+    ProcessRecord,
+    RunRecord,
+    VisibleDevice,
+)
+from oomdoctor.model.source import Source
 from oomdoctor.readers.snapshot import read_snapshot
 from oomdoctor.report import FORMATS, render
 
@@ -99,3 +108,21 @@ def test_more_live_than_reserved_is_a_contradiction(tmp_path: Path) -> None:
     found = replay(read_snapshot(write(tmp_path / "s.pickle", content)), 0).disagreement
     assert found.never_reserved > 0
     assert found.total == 1
+
+
+@pytest.mark.parametrize(
+    ("stopped", "asked"),
+    [
+        ("the pass over all objects, for want of time: what no variable leads to was not seen", 1),
+        ("autograd's graphs: this torch does not say which saved tensors have hooks, and some may", 0),
+        (None, 0),
+    ],
+)
+def test_a_census_that_time_cut_short_is_said(stopped: str | None, asked: int) -> None:
+    here = Source(path="probe/7.records")
+    census = Census(here, (CensusDevice(0, None, 5 * MIB),), (), complete=stopped is None, stopped=stopped)
+    oom = DeviceOomRecord(here, 5.0, 7, 0, MIB, 256 * MIB, 0, None, census=census)
+    run = replace(RUN, device_ooms=(oom,))
+    evidence = Evidence(runs=(run,))
+    gaps = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "cut short" in gap.why]
+    assert len(gaps) == asked
