@@ -287,6 +287,9 @@ def _missing(diagnosis: Diagnosis) -> Iterator[MissingView]:
 def _tag(diagnosis: Diagnosis) -> str:
     """The verdict in a word or two, with how many failures the input holds where that is more than one."""
     verdict, several = TAGS[diagnosis.verdict], len(diagnosis.incidents)
+    counted = diagnosis.facts.value("oom.count")
+    if several > 1 and isinstance(counted, int):
+        several = max(several, counted)  # of very many not each has a record
     if diagnosis.verdict is Verdict.UNDETERMINED and diagnosis.findings:
         verdict = "No failed allocation seen"
     return verdict if several < 2 else f"{verdict} · the latest of {several} failures in the input"

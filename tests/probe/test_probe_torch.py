@@ -391,6 +391,22 @@ print(threading.active_count(), len(threading.enumerate()))
     assert [(sample["device"], sample["allocated_bytes"]) for sample in samples] == [(0, 1 << 20), (0, 2 << 20)]
 
 
+def test_of_very_many_failures_the_last_has_a_record(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = """
+import torch
+for step in range(60):
+    try:
+        torch.allocate((1 << 40) - (step << 20))
+    except torch.OutOfMemoryError:
+        pass
+"""
+    harness.run(harness.script(text))
+    found = max(harness.latest("device-oom"), key=lambda record: record["count"])
+    assert (found["count"], found["requested_bytes"]) == (60, (1 << 40) - (59 << 20))
+    assert len(harness.latest("device-oom")) < 60
+
+
 @pytest.mark.parametrize("initialised", [False, True])
 def test_a_forked_child_counts_its_own(harness: Harness, initialised: bool) -> None:
     write_stub(harness.folder, "2.14")

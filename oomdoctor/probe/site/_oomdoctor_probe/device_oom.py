@@ -70,6 +70,8 @@ class _Observer:
         self._unsnapped: dict[str, object] | None = None
         """The last record, while no snapshot belongs to it."""
         self._last_record = 0.0
+        self._passed_over: dict[str, object] | None = None
+        """The last failure, while there is no record of it: written at the end, so that the last always has one."""
         self._largest_requested = 0
         self._not_before = 0.0
         self._spent = 0.0
@@ -99,11 +101,20 @@ class _Observer:
             or self.count & (self.count - 1) == 0
             or now - self._last_record >= 1.0
         ):
-            self._last_record = now
+            self._last_record, self._passed_over = now, None
             records.write("device-oom", **about)
+        else:
+            self._passed_over = about
         if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
             handshake.ask()
             self.snapshot()
+
+    @guarded("recording the last failure")
+    def write_last(self) -> None:
+        """The record of the last failure, if it was passed over."""
+        about, self._passed_over = self._passed_over, None
+        if about is not None and self.pid == os.getpid():
+            records.write("device-oom", **about)
 
     @guarded("recording that a device was out of memory")
     def noticed(self, error: BaseException, device: int | None) -> None:
@@ -113,9 +124,12 @@ class _Observer:
         self.count += 1
         self._noticed, self._noticed_on = id(error), device
         now = monotonic()
+        about = self._describe("oom", self.count, device, None, None, None)
         if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
-            self._last_record = now
-            records.write("device-oom", **self._describe("oom", self.count, device, None, None, None))
+            self._last_record, self._passed_over = now, None
+            records.write("device-oom", **about)
+        else:
+            self._passed_over = about
         if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
             handshake.ask()
             self._not_before = monotonic() + _REST_SECONDS
@@ -262,6 +276,7 @@ def watch(torch: Any) -> None:
         return
     observer = _Current.observer = _Observer(torch)
     finish.count_device_ooms_with(count)
+    finish.at_end(observer.write_last)
     if not may_be_listened_to(torch):
         return
     observer.takes_snapshots = False
