@@ -292,7 +292,7 @@ _EVALUATIONS = {"evaluate", "evaluation_loop", "prediction_step", "validation_st
 _BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cpu_offload_with_hook|model_cpu_offload")
 
 _CONVOLVES = re.compile(
-    r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\|.*\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
+    r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
 )
 _RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
 _LOADS = re.compile(r"torch\.load\(")

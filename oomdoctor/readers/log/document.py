@@ -43,7 +43,7 @@ _HEADING = re.compile(r"^#{1,6} \S|<h[1-6][ >]|^={3,}\s*$|^-{3,}\s*$|^\.\. \w", 
 _FENCE = re.compile(r"^\s{0,8}(?:[-*>] )?(?:`{3,}|~{3,})")
 _OPENS_PRE, _CLOSES_PRE = re.compile(r"<(?:pre|code)\b", re.IGNORECASE), re.compile(r"</(?:pre|code)>", re.IGNORECASE)
 _INDENTED = re.compile(r"^(?: {4}|\t)")
-_SENTENCE = re.compile(r"[a-z][\w'’`()/-]*[,;:]?(?: [\w'’`\"()/.=-]+[,;:]?){3,}|[\u4e00-\u9fff]{6,}")
+_SENTENCE = re.compile(r"[a-z][\w'’`()/-]{0,40}[,;:]?(?: [\w'’`\"()/.=-]{1,40}[,;:]?){3}|[\u4e00-\u9fff]{6,}")
 _MESSAGE = re.compile(r"(?i)out of memory|tried to allocate|OutOfMemory")
 """What is quoted is often a sentence itself."""
 _PROGRAM = re.compile(
