@@ -215,6 +215,7 @@ main(sharded_by_parameter(), sharded_flat())
 """
 
 
+@pytest.mark.extended
 def test_parameters_that_a_library_shards_are_parameters(report_of: Callable[..., dict[str, Any]]) -> None:
     """Of two models of half a GiB, sharded in either way: in one process, since what shards takes long to import."""
     facts = report_of(SHARDED)["facts"]

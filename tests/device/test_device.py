@@ -326,6 +326,7 @@ def test_what_is_not_emulated_says_so(device: Device) -> None:
     assert re.search(r"emulated CUDA: cusolver\w+ is not emulated", ended.stderr)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("torch", ["2.1.2", "2.6.0", "2.9.1", "2.14.1"])
 def test_torch_of_this_version_runs_out(device_with: Callable[..., Device], torch: str) -> None:
     if not environment(torch).is_made:

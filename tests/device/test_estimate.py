@@ -55,6 +55,7 @@ def test_the_peak_of_decoding_with_a_cache(device_with: Callable[..., Device], b
     assert abs(estimated - allocated) <= CLOSE * allocated
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["whole", "checkpointed"])
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-pure", "fp32"])
 @pytest.mark.parametrize(("batch", "length"), [(1, 512), (4, 2048)], ids=lambda value: str(value))
