@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -32,7 +33,10 @@ def test_every_package_of_the_tree_is_listed() -> None:
 def unpacked_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run([*command, "-w", str(folder), str(ROOT)], capture_output=True, text=True, cwd=folder)
+    # A build leaves files in its source folder, and another worker may be building at the same time.
+    source = folder / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "reports"))
+    done = subprocess.run([*command, "-w", str(folder), str(source)], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(next(folder.glob("oomdoctor-*.whl"))) as wheel:
         wheel.extractall(folder / "site")
