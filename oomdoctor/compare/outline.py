@@ -84,11 +84,11 @@ def _answer(change: Change) -> tuple[str, ...]:
 
 def _gain(place: PlaceChange) -> str:
     """By what the allocator held, or without an allocator by the part of the budget that changed most."""
-    if not place.sizes:
-        known = [r for r in place.budget if r.name != "in all" and None not in (r.before_bytes, r.after_bytes)]
+    row = next(filter(_is_told_by_both, place.sizes), None)
+    if row is None:
+        known = [each for each in place.budget if each.name != "in all" and _is_told_by_both(each)]
         most = max(known, key=lambda row: abs(_gained(row)), default=None)
         return "no figure that both sides tell." if most is None else f"{_figures(most)}: {_signed(_gained(most))}."
-    row = place.sizes[0]
     gained = _gained(row)
     if not gained:
         return f"as much as before ({_figures(row)}){', held by other owners' if place.owners else ''}."
@@ -96,7 +96,12 @@ def _gain(place: PlaceChange) -> str:
     return f"{format_bytes(abs(gained))} {sign} ({_figures(row)}).{_main_part(place, gained)}"
 
 
+def _is_told_by_both(row: SizeRow) -> bool:
+    return row.before_bytes is not None and row.after_bytes is not None
+
+
 def _gained(row: SizeRow) -> int:
+    """Of a figure that both sides tell."""
     return (row.after_bytes or 0) - (row.before_bytes or 0)
 
 

@@ -67,6 +67,7 @@ def _window(window: WindowView, number: int) -> dict[str, Any]:
         "id": f"window-{number}",
         "where": window.where,
         "timed": window.is_timed,
+        "failed": window.failure is not None,
         "times": window.times_seconds,
         "areas": [
             {"name": area.names, "colour": area.category.colour, "values": area.values_bytes} for area in window.areas

@@ -14,8 +14,9 @@ from snapshots.make import LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, Stack,
 
 from oomdoctor.bundle.records import encode_record
 from oomdoctor.cli.main import oomdoctor
-from oomdoctor.compare.change import align
-from oomdoctor.compare.places import Held
+from oomdoctor.compare.change import align, compare_sides
+from oomdoctor.compare.outline import outline_change
+from oomdoctor.compare.places import Held, Place, Side
 from oomdoctor.errors import InputRefused, UsageError
 
 MAIN = "/home/me/train.py"
@@ -160,6 +161,14 @@ def test_more_than_two_snapshots_are_a_spread(tmp_path: Path) -> None:
     paths = [_snapshot(tmp_path / name, _device(blocks)) for name, blocks in (("a", 1), ("b", 2), ("c", 4))]
     assert _json(*paths)["categories"] == [{"name": "activations", "bytes": [10 * MIB, 20 * MIB, 40 * MIB]}]
     assert "c cuda:0 holds most" in _run(*paths, "--format", "markdown").stdout
+
+
+def test_a_figure_that_one_side_does_not_tell_is_no_change_to_nothing() -> None:
+    before = Place("cuda:0", "", sizes={"held by Python objects": 5 * MIB, "reserved": 7 * MIB})
+    after = Place("cuda:0", "", sizes={"allocated": 9 * MIB, "reserved": 10 * MIB})
+    change = compare_sides(Side("a", (before,), {}), Side("b", (after,), {}))
+    (answer,) = outline_change(change)[0].lines
+    assert answer == "cuda:0: 3.00 MiB more (reserved 7.00 MiB → 10.00 MiB)."
 
 
 def test_a_device_of_one_side_only_is_said(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pages import Page
 from snapshots import programs
 from snapshots.make import MIB, Device, frame, snapshot, write
 
@@ -78,6 +79,18 @@ def test_without_times_the_picture_runs_from_event_to_event(tmp_path: Path) -> N
     view = view_window(window)
     assert "from event to event" in " ".join(view.sentences)
     assert view.duration == f"{window.events:,} events"
+
+
+def test_a_failure_is_marked_only_where_one_was_recorded(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(10):
+        device.malloc(MIB, [frame("step", "/home/me/train.py", 3)])
+    for fails in (False, True):
+        if fails:
+            device.fail(1 << 40, 0, [])
+        page = Page(render(diagnose([_path(tmp_path, device)]), "html"))
+        (window,) = json.loads(page.data)["windows"]
+        assert window["failed"] == fails
 
 
 def test_a_peak_before_the_window_is_said_to_be(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@
           stroke: function () { return colour("--panel"); }
         };
       })),
-      hooks: { draw: [vertical(chart.timed ? [{ at: 0, label: "the failure" }] : [])] },
+      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, label: "the failure" }] : [])] },
       label: chart.timed ? relative : function (event) { return "event " + event.toLocaleString("en"); },
       rows: function (at) {
         return [["in all", sums[sums.length - 1][at]]].concat(
