@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from pathlib import Path
 
 import click
 
 from ..errors import UsageError
-from .output import is_terminal, print_report, say
+from .output import deliver, is_terminal, say, spare_inputs
 from .progress import progress_bar
 
 FORMATS = ("terminal", "html", "json", "markdown")
@@ -69,15 +67,12 @@ def analyze(
     configuration = None if model is None else _configuration(model)
     if configuration is not None:
         paths = (*paths, str(configuration))
-    _spare_inputs(output, paths)
+    spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with progress_bar() as progress:
         diagnosis = diagnose(paths, command=command, rules=rule_directories, stdin=stdin, progress=progress)
     text = render(diagnosis, chosen)
-    if output is None:
-        print_report(text)
-    else:
-        _write(output, text)
+    deliver(text, output)
     for note in diagnosis.notes:
         say(note)
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
@@ -103,18 +98,3 @@ def _default_format(output: Path | None) -> str:
     if output is not None:
         return _BY_SUFFIX.get(output.suffix.lower(), "html")
     return "terminal" if is_terminal(sys.stdout) else "markdown"
-
-
-def _spare_inputs(output: Path | None, paths: tuple[str, ...]) -> None:
-    """Refuse to write the report over what it is about: a crash leaves its log only once."""
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError):  # a name that is no file is told of elsewhere
-            if output is not None and path != "-" and output.is_file() and os.path.samefile(path, output):
-                raise UsageError(f"{output} is an input; name another file with --output")
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from pathlib import Path
 
 import click
 
 from ..errors import UsageError
-from .output import is_terminal, print_report
+from .output import deliver, is_terminal, spare_inputs
 from .progress import progress_bar
 
 FORMATS = ("terminal", "json", "markdown")
@@ -41,10 +39,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     from ..compare.render import as_markdown, as_terminal, change_as_json, spread_as_json
     from ..compare.spread import spread
 
-    for path in paths:
-        with contextlib.suppress(OSError):
-            if output is not None and output.is_file() and os.path.samefile(path, output):
-                raise UsageError(f"{output} is an input; name another file with --output")
+    spare_inputs(output, paths)
     chosen = output_format or _default_format(output)
     with progress_bar() as progress:
         sides = tuple(read_side(path, progress) for path in paths)
@@ -57,13 +52,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
         if len(found.places) < 2:
             raise UsageError("one process on one device leaves nothing to compare; give a second snapshot or bundle")
         text = spread_as_json(found) if chosen == "json" else as_text(outline_spread(found))
-    if output is None:
-        print_report(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    deliver(text, output)
 
 
 def _default_format(output: Path | None) -> str:

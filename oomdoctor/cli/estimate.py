@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .output import is_terminal, print_report
+from .output import deliver, is_terminal, spare_inputs
 
 if TYPE_CHECKING:
     from ..estimate.model_input import Model
@@ -122,18 +122,10 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or _default_format(output)
     text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
-    if output is None:
-        print_report(text)
-        return
     folder = model if model.is_dir() else model.parent
     parts = [each for form in ("*.safetensors", "*.index.json", "*.gguf") for each in folder.glob(form)]
-    read = [model, folder / "config.json", asked["lengths"], *parts]
-    if output.exists() and any(each is not None and each.exists() and output.samefile(each) for each in read):
-        raise UsageError(f"{output} is the model or was read; name another file with --output")
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    spare_inputs(output, [model, folder / "config.json", asked["lengths"], *parts], "is the model or was read")
+    deliver(text, output)
 
 
 _ONLY_INFERENCE = (

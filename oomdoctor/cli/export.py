@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputRefused, UsageError
-from .output import say
+from .output import say, spare_inputs
 
 if TYPE_CHECKING:
     from ..model.snapshot import Snapshot
@@ -56,9 +55,7 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
     name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")
     part = f".{table}" if form in ("csv", "parquet") else ""
     target = output or Path(f"{name}{part}{_SUFFIX[form]}")
-    with contextlib.suppress(OSError):
-        if target.is_file() and os.path.samefile(path, target):
-            raise UsageError(f"{target} is the snapshot itself; name another file with --output")
+    spare_inputs(target, [path], "is the snapshot itself")
     try:
         _writer(form, path, table, least_bytes)(target)
     except InputRefused as error:

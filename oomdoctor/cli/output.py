@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TextIO
 
 import click
@@ -37,6 +39,27 @@ def print_report(text: str) -> None:
         _drop_output()
         if not isinstance(error, BrokenPipeError):
             raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """To the file, or where none is named to standard output. Raises UsageError where the text cannot be written."""
+    if output is None:
+        print_report(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+
+
+def spare_inputs(output: Path | None, inputs: Iterable[str | Path | None], what: str = "is an input") -> None:
+    """Refuse to write over what is read: a crash leaves its log only once. Raises UsageError."""
+    if output is None or not output.is_file():
+        return
+    for path in inputs:
+        with contextlib.suppress(OSError, ValueError):  # a name that is no file is told of elsewhere
+            if path is not None and str(path) != "-" and os.path.samefile(path, output):
+                raise UsageError(f"{output} {what}; name another file with --output")
 
 
 def say(sentence: str) -> None:
