@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.snapshot import Blocks, IntColumn, Segments, Snapshot
-from ..model.units import MIB
-from .replay import ROUNDING_BYTES
+from .simulation.rounding import SMALL_BYTES, block_size, page_size
+from .simulation.rounding import segment_size as segment_size_of
+from .simulation.settings import AllocatorSettings
 
-SMALL_REQUEST_BYTES = MIB
-SMALL_SEGMENT_BYTES = 2 * MIB
-LARGE_SEGMENT_BYTES = 20 * MIB
-_OWN_SEGMENT_FROM_BYTES = 10 * MIB
-_SEGMENT_ROUNDING_BYTES = 2 * MIB
+SMALL_REQUEST_BYTES = SMALL_BYTES
+_DEFAULT = AllocatorSettings()
 
 
 @dataclass(frozen=True)
@@ -62,17 +60,26 @@ class Fragmentation:
 
 def request_size(request_bytes: int) -> int:
     """The block a request needs: rounded up to 512 bytes, at least 512."""
-    return max(-(-request_bytes // ROUNDING_BYTES), 1) * ROUNDING_BYTES
+    return block_size(request_bytes, _DEFAULT)
 
 
 def segment_size(request_bytes: int) -> int:
     """The segment the allocator asks the driver for, to serve a request (without expandable segments)."""
-    size = request_size(request_bytes)
-    if size <= SMALL_REQUEST_BYTES:
-        return SMALL_SEGMENT_BYTES
-    if size < _OWN_SEGMENT_FROM_BYTES:
-        return LARGE_SEGMENT_BYTES
-    return -(-size // _SEGMENT_ROUNDING_BYTES) * _SEGMENT_ROUNDING_BYTES
+    return segment_size_of(request_size(request_bytes), _DEFAULT)
+
+
+def pools_of_blocks(
+    snapshot: Snapshot, size_bytes: int, stream: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """For each block: in a private pool; in the kind of pool (small or large) that serves a block of this size; of
+    the stream.
+    """
+    segments, owner = snapshot.segments, snapshot.blocks.segment
+    return (
+        segments.private_pool[owner],
+        segments.is_small[owner] == (size_bytes <= SMALL_REQUEST_BYTES),
+        segments.stream[owner] == np.uint64(stream),
+    )
 
 
 def fragmentation(
@@ -83,13 +90,9 @@ def fragmentation(
     size = request_size(request_bytes)
     here = segments.device[blocks.segment] == device
     idle = here & (blocks.state == 0)
-    private = segments.private_pool[blocks.segment]
+    private, own_kind, own_stream = pools_of_blocks(snapshot, size, stream)
     shared_idle = idle & ~private
-    usable = (
-        shared_idle
-        & (segments.is_small[blocks.segment] == (size <= SMALL_REQUEST_BYTES))
-        & (segments.stream[blocks.segment] == np.uint64(stream))
-    )
+    usable = shared_idle & own_kind & own_stream
     releasable = _releasable(segments, blocks, shared_idle)
     return Fragmentation(
         device=device,
@@ -114,7 +117,8 @@ def _releasable(segments: Segments, blocks: Blocks, idle: NDArray[np.bool_]) -> 
 
     rows = np.flatnonzero(idle & expandable)
     owner = blocks.segment[rows]
-    granule = np.where(segments.is_small[owner], SMALL_SEGMENT_BYTES, LARGE_SEGMENT_BYTES)
+    small_page, large_page = (page_size(small=small, settings=_DEFAULT) for small in (True, False))
+    granule = np.where(segments.is_small[owner], small_page, large_page)
     offset: IntColumn = (blocks.address[rows] - segments.address[owner]).astype(np.int64)
     first = -(-offset // granule) * granule
     last = (offset + blocks.size_bytes[rows]) // granule * granule

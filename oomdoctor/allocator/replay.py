@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Events, IntColumn, Snapshot
+from .simulation.rounding import MIN_BLOCK_BYTES
 
-ROUNDING_BYTES = 512
 _PENDING = BLOCK_STATES.index("active_pending_free")
 
 BEFORE_RING = -1
@@ -191,7 +191,7 @@ def _replay(snapshot: Snapshot, device: int) -> Replay:
 
 def rounded(size_bytes: IntColumn) -> IntColumn:
     """Sizes as the allocator rounds requests: up to a multiple of 512, at least 512."""
-    return np.maximum(-(-size_bytes // ROUNDING_BYTES), 1) * ROUNDING_BYTES
+    return np.maximum(-(-size_bytes // MIN_BLOCK_BYTES), 1) * MIN_BLOCK_BYTES
 
 
 def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[Lifetimes, Disagreement]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.snapshot import BLOCK_STATES, IntColumn, Snapshot
-from .fragmentation import SMALL_REQUEST_BYTES, request_size
+from .fragmentation import pools_of_blocks, request_size
 
 _IDLE, _PENDING = BLOCK_STATES.index("inactive"), BLOCK_STATES.index("active_pending_free")
 
@@ -26,6 +26,8 @@ WAITING = "waiting"
 LARGE_ENOUGH = "large-enough"
 REASONS = (TOO_SMALL, OTHER_STREAM, OTHER_POOL, PRIVATE_POOL, WAITING, LARGE_ENOUGH)
 """Why a request could not use a block that holds no live tensor. The last is none: a hole that would have served it."""
+HOLES = (TOO_SMALL, LARGE_ENOUGH)
+"""Of these those in the request's own pool and stream."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def unusable(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 
     size, blocks = request_size(request_bytes), snapshot.blocks
     mine = snapshot.segments.device[blocks.segment] == device
     idle = mine & (blocks.state == _IDLE)
-    private, own_kind, own_stream = _pool(snapshot, size, stream)
+    private, own_kind, own_stream = pools_of_blocks(snapshot, size, stream)
     fits = idle & ~private & own_kind & own_stream
     chosen = {
         TOO_SMALL: fits & (blocks.size_bytes < size),
@@ -81,7 +83,7 @@ def unusable(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 
 def clearing(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 0) -> Clearing | None:
     """Where the least would have to go to make room for a request; None where no segment of its pool is long enough."""
     size, segments, blocks = request_size(request_bytes), snapshot.segments, snapshot.blocks
-    private, own_kind, own_stream = _pool(snapshot, size, stream)
+    private, own_kind, own_stream = pools_of_blocks(snapshot, size, stream)
     eligible = (segments.device[blocks.segment] == device) & ~private & own_kind & own_stream
     best: tuple[int, int, int, int, int] | None = None
     for rows in _by_segment(blocks.segment, np.flatnonzero(eligible)):
@@ -103,16 +105,6 @@ def clearing(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 
         hole_bytes=int(blocks.size_bytes[stretch].sum()),
         in_the_way=tuple(in_the_way.tolist()),
         in_the_way_bytes=live_bytes,
-    )
-
-
-def _pool(snapshot: Snapshot, size: int, stream: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """For each block: in a private pool; in the kind of pool (small or large) that serves `size`; of the stream."""
-    segments, owner = snapshot.segments, snapshot.blocks.segment
-    return (
-        segments.private_pool[owner],
-        segments.is_small[owner] == (size <= SMALL_REQUEST_BYTES),
-        segments.stream[owner] == np.uint64(stream),
     )
 
 

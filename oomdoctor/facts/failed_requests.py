@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..allocator.address_map import address_map, pool_name
-from ..allocator.fragmentation import SMALL_REQUEST_BYTES, fragmentation, request_size
+from ..allocator.fragmentation import SMALL_REQUEST_BYTES, request_size
 from ..allocator.owners import Ownership, ownership_of
-from ..allocator.room import LARGE_ENOUGH, clearing, unusable
+from ..allocator.room import HOLES, LARGE_ENOUGH, clearing, unusable
 from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..model.evidence import Evidence
 from ..model.failed_request import FailedRequest, InTheWay, Room, Unused
@@ -51,7 +51,7 @@ def _failed(
         needed_bytes=request_size(size),
         pool=pool_name(request_size(size) <= SMALL_REQUEST_BYTES, False, stream),
         device_free_bytes=free_bytes,
-        largest_hole_bytes=fragmentation(snapshot, device, size, stream).largest_free_block_bytes,
+        largest_hole_bytes=max((each.largest_bytes for each in reasons if each.reason in HOLES), default=0),
         unused=tuple(Unused(each.reason, each.bytes, each.count, each.largest_bytes) for each in reasons),
         room=Room(
             hole_bytes=way.hole_bytes,
