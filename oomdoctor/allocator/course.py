@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -188,19 +188,6 @@ def phases(ownership: Ownership) -> tuple[Phase, ...]:
         else:
             found.append(Phase(name, begin, end))
     return tuple(found)
-
-
-def extremes(values: IntColumn, most: int) -> IntColumn:
-    """Positions of the lowest and highest value of each stretch, in order; all positions where there are few."""
-    count = len(values)
-    if count <= most:
-        return np.arange(count)
-    edges = np.linspace(0, count, most // 2 + 1).astype(np.int64)
-    pairs: Sequence[tuple[int, int]] = [
-        (begin + int(values[begin:end].argmin()), begin + int(values[begin:end].argmax()))
-        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
-    return np.unique(np.asarray(pairs, dtype=np.int64))
 
 
 def _live_after(ownership: Ownership, group: IntColumn, groups: int, events: IntColumn) -> IntColumn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..allocator.stacks import is_torch
 from .places import NOTHING, SETTING_GROUPS, Held, Owners, Place, Side, Stack
@@ -21,30 +21,16 @@ BY_STACKS = "by the stacks of the snapshots; what they are for is guessed from n
 
 
 @dataclass(frozen=True)
-class Row:
-    """One thing on both sides."""
+class Row(Generic[Key]):
+    """One thing on both sides, by the second side's key (by the first's, where it is gone)."""
 
-    name: str
+    key: Key
     before: Held
     after: Held
 
     @property
     def change_bytes(self) -> int:
         """How much more the second side holds."""
-        return self.after.bytes - self.before.bytes
-
-
-@dataclass(frozen=True)
-class StackRow:
-    """One allocating stack on both sides, in the lines of the second (of the first, where it is gone)."""
-
-    stack: Stack
-    before: Held
-    after: Held
-
-    @property
-    def change_bytes(self) -> int:
-        """How much more the second side holds under it."""
         return self.after.bytes - self.before.bytes
 
 
@@ -67,9 +53,9 @@ class PlaceChange:
     """The allocator's own figures; empty where one side has none."""
     budget: tuple[SizeRow, ...]
     """The parts that the whole of the place's memory was in; empty where one side has no budget."""
-    owners: tuple[Row, ...]
-    categories: tuple[Row, ...]
-    stacks: tuple[StackRow, ...]
+    owners: tuple[Row[str], ...]
+    categories: tuple[Row[str], ...]
+    stacks: tuple[Row[Stack], ...]
     how_known: str
     """How owners and categories are known; empty when they could not be compared."""
     not_compared: tuple[str, ...]
@@ -150,9 +136,9 @@ def _place_change(before: Place, after: Place) -> PlaceChange:
         after=after,
         sizes=_sizes(before.sizes, after.sizes),
         budget=_sizes(before.budget, after.budget),
-        owners=_rows(owners_before.by_owner, owners_after.by_owner) if how else (),
-        categories=_rows(owners_before.by_category, owners_after.by_category) if how else (),
-        stacks=_stack_rows(before.by_stack or {}, after.by_stack or {}) if stacks else (),
+        owners=_rows(owners_before.by_owner, owners_after.by_owner, (_without_line,)) if how else (),
+        categories=_rows(owners_before.by_category, owners_after.by_category, (_without_line,)) if how else (),
+        stacks=_rows(before.by_stack or {}, after.by_stack or {}, (_without_lines, _nearest_lines)) if stacks else (),
         how_known=how,
         not_compared=tuple(missing),
     )
@@ -184,14 +170,16 @@ def _lacking(before: Place, after: Place, what: str, stacks_only: bool = False) 
     return f"the {'first' if lacks(before) else 'second'} has {what}"
 
 
-def _rows(before: Mapping[str, Held], after: Mapping[str, Held]) -> tuple[Row, ...]:
-    rows = (Row(name, b, a) for name, b, a in align(before, after, (_without_line,)))
-    return tuple(sorted((r for r in rows if r.change_bytes), key=lambda row: (-abs(row.change_bytes), row.name)))
+def _rows(
+    before: Mapping[Key, Held], after: Mapping[Key, Held], loose_keys: tuple[Callable[[Key], Hashable], ...]
+) -> tuple[Row[Key], ...]:
+    rows = (Row(key, b, a) for key, b, a in align(before, after, loose_keys))
+    return tuple(sorted((row for row in rows if row.change_bytes), key=_most_changed_first))
 
 
-def _stack_rows(before: Mapping[Stack, Held], after: Mapping[Stack, Held]) -> tuple[StackRow, ...]:
-    rows = (StackRow(stack, b, a) for stack, b, a in align(before, after, (_without_lines, _nearest_lines)))
-    return tuple(sorted((row for row in rows if row.change_bytes), key=lambda row: -abs(row.change_bytes)))
+def _most_changed_first(row: Row[Any]) -> tuple[int, str]:
+    """Of equals by name; stacks have none."""
+    return -abs(row.change_bytes), row.key if isinstance(row.key, str) else ""
 
 
 def align(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..allocator.stacks import describe, is_torch, python_frames, read_stack, users_frame
 from ..model.units import format_bytes
 from ..report.text import one_line
-from .change import Change, PlaceChange, Row, SettingChange, SizeRow, StackRow
+from .change import Change, PlaceChange, Row, SettingChange, SizeRow
 from .places import Held, Place, Stack
 from .spread import Spread, SpreadRow
 
@@ -115,7 +115,7 @@ def _main_part(place: PlaceChange, gained: int) -> str:
         return ""
     row = same_way[0]
     most = "Most of it" if 2 * abs(row.change_bytes) > abs(gained) else "The largest part"
-    return f" {most}: {_short(row.name)}, {_signed(row.change_bytes)}."
+    return f" {most}: {_short(row.key)}, {_signed(row.change_bytes)}."
 
 
 def _more(change: Change, shown: int) -> str:
@@ -146,16 +146,16 @@ def _size_row(row: SizeRow) -> Cells:
     return row.name, _size(before), _size(after), "" if before is None or after is None else _signed(after - before)
 
 
-def _row(row: Row) -> Cells:
-    return _short(row.name), _held(row.before), _held(row.after), _signed(row.change_bytes)
+def _row(row: Row[str]) -> Cells:
+    return _short(row.key), _held(row.before), _held(row.after), _signed(row.change_bytes)
 
 
-def _stack_row(row: StackRow) -> str:
+def _stack_row(row: Row[Stack]) -> str:
     blocks = row.after.count - row.before.count
     more = (
         f", {abs(blocks):,} block{'s' if abs(blocks) != 1 else ''} {'more' if blocks > 0 else 'less'}" if blocks else ""
     )
-    return f"{_signed(row.change_bytes)}{more}: {_frames(row.stack)}"
+    return f"{_signed(row.change_bytes)}{more}: {_frames(row.key)}"
 
 
 def _frames(stack: Stack) -> str:

@@ -122,9 +122,9 @@ def _place_change(change: PlaceChange) -> dict[str, Any]:
         "before": _place(change.before),
         "after": _place(change.after),
         "how_known": change.how_known or None,
-        "categories": [_row(row.name, row.before, row.after) for row in change.categories],
-        "owners": [_row(row.name, row.before, row.after) for row in change.owners],
-        "stacks": [{"stack": _stack(row.stack), **_held(row.before, row.after)} for row in change.stacks],
+        "categories": [_row(row.key, row.before, row.after) for row in change.categories],
+        "owners": [_row(row.key, row.before, row.after) for row in change.owners],
+        "stacks": [{"stack": _stack(row.key), **_held(row.before, row.after)} for row in change.stacks],
         "not_compared": list(change.not_compared),
     }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..allocator.course import extremes, last_rise, live_by_category, phases, turnover
+from ..allocator.course import last_rise, live_by_category, phases, turnover
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
+from ..model.thinning import extremes
 from ..model.window import CategoryCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
 from .allocator import latest_oom
 from .deriver import device_member

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..allocator.course import extremes
 from ..allocator.owners import ownership_of
 from ..allocator.replay import replay
 from ..model.diagnosis import Holding, Series
 from ..model.snapshot import Snapshot
+from ..model.thinning import extremes
 from .allocator import latest_oom, moment
 from .deriver import device_member
 

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from ..model.diagnosis import Incident, Series
+from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
 from .text import one_line
 
@@ -115,11 +115,8 @@ def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
         return list(range(count))
     height = np.asarray(values, dtype=np.float64)
     whole = min(LAST_WHOLE, (most - 4) // 3)
-    edges = np.linspace(1, count - 1 - whole, (most - 2 - whole) // 2 + 1).astype(np.int64).tolist()
-    kept = {0, *range(count - 1 - whole, count)}
-    for begin, end in pairwise(edges):
-        kept |= {begin + int(height[begin:end].argmin()), begin + int(height[begin:end].argmax())}
-    return sorted(kept)
+    last = count - 1 - whole
+    return [0, *(1 + extremes(height[1:last], most - 2 - whole)).tolist(), *range(last, count)]
 
 
 def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Incident, ...], top: int) -> Chart:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
 
-from oomdoctor.allocator.course import extremes, last_rise, live_by_category, phases, turnover
+from oomdoctor.allocator.course import last_rise, live_by_category, phases, turnover
 from oomdoctor.allocator.owners import Ownership
 from oomdoctor.allocator.replay import replay
 from oomdoctor.allocator.stacks import Category
+from oomdoctor.model.thinning import extremes
 from oomdoctor.readers.snapshot import read_snapshot
 
 MAIN = frame("<module>", "/home/me/main.py", 7)

@@ -90,24 +90,24 @@ class _Observer:
             # A forked child inherits the observer, not what it has seen.
             self._begin()
         self.count += 1
-        now = monotonic()
         about = self._describe("oom", self.count, int(device), int(requested), int(total), int(free))
         self._unsnapped = about
         grown = int(requested) > _MUCH_LARGER * self._largest_requested
         self._largest_requested = max(self._largest_requested, int(requested))
-        if (
-            grown
-            or self.count <= _RECORDS_IN_FULL
-            or self.count & (self.count - 1) == 0
-            or now - self._last_record >= 1.0
-        ):
+        if self._record(about, always=grown):
+            handshake.ask()
+            self.snapshot()
+
+    def _record(self, about: dict[str, object], always: bool) -> bool:
+        """Write the record of a failure, unless very many came at once; returns whether a closer look is due."""
+        now = monotonic()
+        rare = self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0
+        if always or rare:
             self._last_record, self._passed_over = now, None
             records.write("device-oom", **about)
         else:
             self._passed_over = about
-        if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
-            handshake.ask()
-            self.snapshot()
+        return now >= self._not_before or self.count <= _ALWAYS_IN_FULL
 
     @guarded("recording the last failure")
     def write_last(self) -> None:
@@ -123,14 +123,7 @@ class _Observer:
             self._begin()
         self.count += 1
         self._noticed, self._noticed_on = id(error), device
-        now = monotonic()
-        about = self._describe("oom", self.count, device, None, None, None)
-        if self.count <= _RECORDS_IN_FULL or self.count & (self.count - 1) == 0 or now - self._last_record >= 1.0:
-            self._last_record, self._passed_over = now, None
-            records.write("device-oom", **about)
-        else:
-            self._passed_over = about
-        if now >= self._not_before or self.count <= _ALWAYS_IN_FULL:
+        if self._record(self._describe("oom", self.count, device, None, None, None), always=False):
             handshake.ask()
             self._not_before = monotonic() + _REST_SECONDS
 
