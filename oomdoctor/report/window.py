@@ -160,7 +160,7 @@ def _rise(window: Window) -> str:
     gained = window.peak_bytes - rise.foot_bytes
     return (
         f"The rise to it took {format_bytes(gained)}{within}, from {format_bytes(rise.foot_bytes)} on. "
-        "These allocations made it:"
+        "The largest parts of it:"
     )
 
 
