@@ -289,6 +289,8 @@ class ProcessRecord:
     ended_cleanly: bool | None = None
     devices: tuple[VisibleDevice, ...] = ()
     """Empty: it has not initialised CUDA, or nobody recorded which devices it sees."""
+    rss_peak_bytes: int | None = None
+    """Its largest resident size, told at its end."""
 
 
 @dataclass(frozen=True)

@@ -137,12 +137,13 @@ class _Processes:
 
     def processes(self) -> tuple[ProcessRecord, ...]:
         torch = {pid: _text(record.data.get("version")) for pid, record in self._of_kind("torch")}
-        ends = {pid: record.data.get("clean") for pid, record in self._of_kind("end")}
+        ends = {pid: record.data for pid, record in self._of_kind("end")}
         devices = {pid: _built(VisibleDevice, record.data.get("devices")) for pid, record in self._of_kind("devices")}
         latest: dict[int, ProcessRecord] = {}
         for pid, record in self._of_kind("process"):
             data = record.data
-            clean = ends.get(pid)
+            end = ends.get(pid, {})
+            clean = end.get("clean")
             latest[pid] = ProcessRecord(
                 pid=pid,
                 parent_pid=_size(data.get("ppid")),
@@ -153,6 +154,7 @@ class _Processes:
                 rank=self._ranks.get(pid),
                 ended_cleanly=clean if isinstance(clean, bool) else None,
                 devices=devices.get(pid, ()),
+                rss_peak_bytes=_size(end.get("rss_peak_bytes")),
             )
         return tuple(latest.values())
 

@@ -18,10 +18,11 @@ _PATIENCE_SECONDS = 0.25
 class Handshake:
     """Listens in a thread of its own. Trouble is told in `failure` and stops nothing."""
 
-    def __init__(self, path: str, look: Callable[[], None]) -> None:
+    def __init__(self, path: str, look: Callable[[], None], look_at_end: Callable[[], None] | None = None) -> None:
+        """`look_at_end`: what is done for a process that ends in order; None: nothing."""
         self.failure: str | None = None
         self._path = path
-        self._look = look
+        self._looks = {b"oom": look, b"end": look_at_end}
         self._socket: socket.socket | None = None
 
     def start(self) -> None:
@@ -55,15 +56,17 @@ class Handshake:
             # Ranks fail together: one look serves all that wait when it begins. Who comes later may still have
             # taken memory meanwhile, and gets the next one.
             with contextlib.ExitStack() as waiting:
-                asked = [one for one in (first, *_others(listening)) if _asks(waiting.enter_context(one))]
-                if asked:
-                    try:
-                        self._look()
-                    except Exception as error:
-                        self.failure = f"{type(error).__name__}: {error}"
-                for one in asked:
-                    with contextlib.suppress(OSError):
-                        one.sendall(b"!")
+                asked = [(one, _asks(waiting.enter_context(one))) for one in (first, *_others(listening))]
+                for why, look in self._looks.items():
+                    if look is not None and any(why == each for _, each in asked):
+                        try:
+                            look()
+                        except Exception as error:
+                            self.failure = f"{type(error).__name__}: {error}"
+                for one, why in asked:
+                    if why in self._looks:
+                        with contextlib.suppress(OSError):
+                            one.sendall(b"!")
 
 
 def _others(listening: socket.socket) -> Iterator[socket.socket]:
@@ -78,9 +81,10 @@ def _others(listening: socket.socket) -> Iterator[socket.socket]:
         yield connection
 
 
-def _asks(connection: socket.socket) -> bool:
+def _asks(connection: socket.socket) -> bytes:
+    """Why it asks: `oom` or `end`; nothing, where it says nothing."""
     try:
         connection.settimeout(_PATIENCE_SECONDS)
-        return connection.recv(100).startswith(b"oom ")
+        return connection.recv(100).partition(b" ")[0]
     except OSError:
-        return False
+        return b""

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PROBE_SITE = Path(__file__).resolve().parent.parent / "probe" / "site"
 
+UNWRITTEN = "part of the evidence"
+"""Not seen because it could not be written, in the words of `RunOutcome.unseen`."""
+
 _LONGEST_SOCKET = 100
 """The kernel takes 107 bytes for the name of a Unix socket."""
 
@@ -47,6 +50,8 @@ class RunOptions:
     """`always`, `adaptive` or `never`: when the probe records stacks of allocations; None: the probe's default."""
     history: str | None = None
     """How many allocator events the probe keeps, or `off`; None: as it sees fit."""
+    look_at_end: bool = False
+    """Look also when a process that used a device ends in order, which it waits for: a few milliseconds."""
     keep_output_bytes: int = 5 << 20
     """Kept of each stream: a fifth from its beginning, the rest from its end."""
 
@@ -135,7 +140,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
 
 
 def _unwritten(failures: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [("part of the evidence", failure, "name a folder with more room with --output") for failure in failures]
+    return [(UNWRITTEN, failure, "name a folder with more room with --output") for failure in failures]
 
 
 class _NoWitness:
@@ -230,7 +235,8 @@ def _environment(
 ) -> dict[str, str]:
     """The command's environment: unchanged but for what the probe needs."""
     environment = dict(os.environ)
-    environment.pop("OOMDOCTOR_SOCKET", None)
+    for name in ("OOMDOCTOR_SOCKET", "OOMDOCTOR_LOOK_AT_END"):
+        environment.pop(name, None)
     _undo_coercion(environment)
     if writer is None or not options.probe:
         return environment
@@ -244,6 +250,8 @@ def _environment(
     for name, value in (("OOMDOCTOR_STACKS", options.stacks), ("OOMDOCTOR_HISTORY", options.history)):
         if value is not None:
             environment[name] = value
+    if options.look_at_end:
+        environment["OOMDOCTOR_LOOK_AT_END"] = "1"
     environment["OOMDOCTOR_SOCKET"] = socket_path(writer.directory)
     return environment
 

@@ -44,7 +44,7 @@ class Watch:
         self._device_thinners: dict[int, Thinner] = {}
         self._devices_seen = threading.Event()
         self._unseen: list[tuple[str, str, str]] = []
-        self._handshake = Handshake(socket_path, self._look_now) if socket_path is not None else None
+        self._handshake = Handshake(socket_path, self._look_now, self._look_at_end) if socket_path is not None else None
 
     def start(self, pid: int) -> None:
         """Begin to sample the command `pid` and its descendants."""
@@ -148,6 +148,11 @@ class Watch:
                 fields["processes"] = None if reading.processes is None else [vars(one) for one in reading.processes]
                 fields["at_failure"] = asked
                 self._writer.append("device", {**fields, "time": reading.time_seconds})
+
+    def _look_at_end(self) -> None:
+        """A process that used a device is about to end, and still holds what it did."""
+        if self._devices_seen.is_set() or self._nvml.open():
+            self._write_devices(self._read_devices(), always=True)
 
     def _look_now(self) -> None:
         """A process has run out of device memory and still holds it."""

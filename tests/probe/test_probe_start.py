@@ -28,6 +28,7 @@ def test_a_script_a_module_and_a_command_line_are_all_watched(each: Harness) -> 
         assert process["rank"] is None
         assert process["forked"] is False
     assert [end["clean"] for end in each.records("end")] == [True] * 3
+    assert all(1 << 20 < end["rss_peak_bytes"] < 1 << 30 for end in each.records("end"))
 
 
 @pytest.mark.parametrize("flag", ["-I", "-S", "-E"])

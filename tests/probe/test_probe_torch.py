@@ -9,6 +9,8 @@ import pytest
 from stub_torch import RECORD, write_stub
 from watched import Harness
 
+from oomdoctor.run.handshake import Handshake
+
 FAILING = """
 import torch
 
@@ -389,6 +391,20 @@ print(threading.active_count(), len(threading.enumerate()))
     assert harness.run(harness.script(text)).stdout == b"1 1\n"
     samples = harness.records("allocator")
     assert [(sample["device"], sample["allocated_bytes"]) for sample in samples] == [(0, 1 << 20), (0, 2 << 20)]
+
+
+@pytest.mark.parametrize(("wanted", "used"), [(True, True), (True, False), (False, True)])
+def test_the_supervisor_looks_at_the_end_where_it_wants_to(harness: Harness, wanted: bool, used: bool) -> None:
+    """After the allocator's last record: what the driver says then is of that state."""
+    write_stub(harness.folder, "2.14")
+    path = str(harness.folder / "ask")
+    harness.variables.update(OOMDOCTOR_SOCKET=path, **({"OOMDOCTOR_LOOK_AT_END": "1"} if wanted else {}))
+    recorded: list[int] = []
+    handshake = Handshake(path, lambda: recorded.append(-1), lambda: recorded.append(len(harness.records("allocator"))))
+    handshake.start()
+    harness.run(harness.script("import torch\n" + ("torch.allocate(1 << 20)" if used else "")))
+    handshake.stop()
+    assert recorded == ([1] if wanted and used else [])
 
 
 def test_of_very_many_failures_the_last_has_a_record(harness: Harness) -> None:

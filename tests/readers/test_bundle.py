@@ -70,7 +70,7 @@ def test_a_run_with_everything(tmp_path):
                 "rss_bytes": "much",
                 "large_objects": [{**held, "own_bytes": 1, "deep_bytes": 2}],
             },
-            {"kind": "end", "time": 13, "clean": False},
+            {"kind": "end", "time": 13, "clean": False, "rss_peak_bytes": 77},
         ],
     )
     stored = read_run(folder, "x/")
@@ -90,6 +90,7 @@ def test_a_run_with_everything(tmp_path):
     assert run.unseen == (("kernel log", "no", "root"),)
     (process,) = run.processes
     assert (process.pid, process.torch_version, process.rank, process.ended_cleanly) == (42, "2.9.1", 3, False)
+    assert process.rss_peak_bytes == 77
     (oom,) = run.device_ooms
     assert (oom.requested_bytes, oom.rank, oom.snapshot_path) == (100, 3, "snapshots/42-1.pickle")
     assert oom.state.reserved_bytes == 9

@@ -91,6 +91,19 @@ def test_nobody_waits_for_a_slow_look(tmp_path: Path) -> None:
     handshake.stop()
 
 
+def test_who_ends_in_order_is_looked_at_otherwise_than_who_fails(tmp_path: Path) -> None:
+    looks: list[str] = []
+    handshake = Handshake(str(tmp_path / "ask"), lambda: looks.append("oom"), lambda: looks.append("end"))
+    handshake.start()
+    for why in (b"end 1\n", b"oom 1\n", b"what\n"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(str(tmp_path / "ask"))
+            connection.sendall(why)
+            assert connection.recv(1) == (b"" if why == b"what\n" else b"!")
+    handshake.stop()
+    assert looks == ["end", "oom"]
+
+
 @pytest.mark.parametrize("path", [None, "/nowhere/ask", "x" * 300])
 def test_nobody_there_harms_nothing(path: str | None) -> None:
     assert ask(path) < 0.2

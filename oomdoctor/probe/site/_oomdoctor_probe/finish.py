@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 
-from . import exceptions, records
+from . import exceptions, process_size, records
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -60,4 +60,5 @@ def write_end() -> None:
         clean=True,
         after_exception=exceptions.ended_by_exception(),
         device_ooms=_State.count_device_ooms() if _State.count_device_ooms else 0,
+        rss_peak_bytes=process_size.read().get("rss_peak_bytes"),
     )

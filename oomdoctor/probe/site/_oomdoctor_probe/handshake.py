@@ -1,6 +1,7 @@
 """Asks the supervisor to look at the devices and the host now, while the memory is still held.
 
-OOMDOCTOR_SOCKET  where it listens; without it, or when nobody does, nothing is asked.
+OOMDOCTOR_SOCKET       where it listens; without it, or when nobody does, nothing is asked.
+OOMDOCTOR_LOOK_AT_END  `1`: a process that used a device asks at its end too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from .guard import guarded
 _PATIENCE_SECONDS = 0.25
 
 
+def is_asked_at_end() -> bool:
+    """Whether the supervisor wants to look when a process ends in order."""
+    return os.environ.get("OOMDOCTOR_LOOK_AT_END") == "1"
+
+
 @guarded("asking the supervisor")
-def ask() -> None:
+def ask(why: bytes = b"oom") -> None:
     """Wait until it has looked, or for a quarter of a second."""
     path = os.environ.get("OOMDOCTOR_SOCKET", "")
     if not path:
@@ -27,7 +33,7 @@ def ask() -> None:
     try:
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(path)
-        connection.sendall(b"oom %d\n" % os.getpid())
+        connection.sendall(b"%s %d\n" % (why, os.getpid()))
         connection.settimeout(max(0.001, deadline - monotonic()))
         connection.recv(1)
     except OSError:

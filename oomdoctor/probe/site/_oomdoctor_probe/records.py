@@ -55,7 +55,7 @@ allocator     pid, rank, and the fields of `state` above (free_bytes is always n
               At most once a second for each device in use, and only when a figure has changed.
 probe-error   what, error
               Something that the probe could not do. The command has not noticed it.
-end           clean, after_exception, device_ooms
+end           clean, after_exception, device_ooms, rss_peak_bytes
               Python shut down in order (`clean` is true), not killed; `after_exception`: an uncaught one ended it.
 
 `exception`, `device-oom` and `library-oom` are written at once and again when more is known (large objects, a

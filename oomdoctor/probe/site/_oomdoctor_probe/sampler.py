@@ -9,7 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from . import finish, history, identity, records
+from . import finish, handshake, history, identity, records
 from .allocator import read_state, reserved_bytes
 from .guard import guarded
 from .torch_version import may_be_listened_to
@@ -71,14 +71,20 @@ class _Sampler:
     def sample_at_end(self) -> None:
         """The only sample, where no thread was started."""
         if self.pid == os.getpid():
-            self.sample()
+            self._sample_last()
 
     def stop(self) -> None:
         """End the thread after a last sample, before Python takes the modules away from it."""
         if self.pid == os.getpid():
             self._running.release()
             if self._finished.acquire(timeout=_PATIENCE_SECONDS):
-                self.sample()
+                self._sample_last()
+
+    def _sample_last(self) -> None:
+        """What torch had at the end and, where that is wanted, what the driver says of the process at that moment."""
+        self.sample()
+        if self._last and handshake.is_asked_at_end():
+            handshake.ask(b"end")
 
 
 class _Current:
