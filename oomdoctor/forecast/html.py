@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
@@ -76,8 +77,8 @@ def _page(
     heat: dict[str, object] | None,
     sections: tuple[Section, ...],
 ) -> str:
-    style = f"{style_sheet()}\n{_asset('estimate.css')}"
-    template = _environment().get_template("estimate.html.j2")
+    style = map_style()
+    template = page_templates(_asset).get_template("estimate.html.j2")
     return (
         template.render(
             version=__version__,
@@ -113,11 +114,16 @@ def _is_asked(answer: Answer, concurrency: int, context: int) -> bool:
     return (concurrency, context) == (answer.settings.concurrency, answer.settings.context)
 
 
+def map_style() -> str:
+    """The look of a page with a map."""
+    return f"{style_sheet()}\n{_asset('estimate.css')}"
+
+
 @cache
-def _environment() -> Environment:
-    return Environment(
-        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_asset), trim_blocks=True, lstrip_blocks=True
-    )
+def page_templates(load: Callable[[str], str]) -> Environment:
+    """Templates that `load` reads, and beside them `page.html.j2`, which they extend."""
+    loader = FunctionLoader(lambda name: _asset(name) if name == "page.html.j2" else load(name))
+    return Environment(autoescape=True, undefined=StrictUndefined, loader=loader, trim_blocks=True, lstrip_blocks=True)
 
 
 def _asset(name: str) -> str:

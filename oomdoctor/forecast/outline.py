@@ -105,8 +105,13 @@ def short_tokens(tokens: int) -> str:
 
 def cell_text(cell: Cell) -> str:
     """GiB, with a mark where it is not within the headroom."""
-    size = cell.total_bytes / GIB
-    return (f"{size:.1f}" if size < 1000 else f"{size:.0f}") + _MARKS[cell.verdict]
+    return size_text(cell.total_bytes) + _MARKS[cell.verdict]
+
+
+def size_text(size_bytes: int, unit: int = GIB) -> str:
+    """The number of a cell of a map, in its unit."""
+    size = size_bytes / unit
+    return f"{size:.1f}" if size < 1000 else f"{size:.0f}"
 
 
 def _table(grid: Grid) -> Section:
