@@ -39,7 +39,7 @@ def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     return size
 
 
-def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """A number from 0 to 1, of a share such as `15%` or `0.15`."""
     if value is None:
         return None
@@ -69,11 +69,11 @@ def _share(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
 @click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
 @click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
 @click.option(
-    "--fraction", callback=_share, metavar="SHARE", help="Of the card that the engine takes. Default: the engine's own."
+    "--fraction", callback=share, metavar="SHARE", help="Of the card that the engine takes. Default: the engine's own."
 )
 @click.option(
     "--headroom",
-    callback=_share,
+    callback=share,
     metavar="SHARE",
     default="10%",
     show_default=True,
@@ -120,7 +120,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
     _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
-    chosen = output_format or _default_format(output)
+    chosen = output_format or default_format(output)
     text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
     folder = model if model.is_dir() else model.parent
     parts = [each for form in ("*.safetensors", "*.index.json", "*.gguf") for each in folder.glob(form)]
@@ -237,7 +237,8 @@ def _capacity(asked: dict[str, Any]) -> int:
     return int(asked["gpu"])
 
 
-def _default_format(output: Path | None) -> str:
+def default_format(output: Path | None) -> str:
+    """By the suffix of the file, else by who reads standard output."""
     if output is not None:
         return _BY_SUFFIX.get(output.suffix.lower(), "html")
     return "terminal" if is_terminal(sys.stdout) else "md"

@@ -21,6 +21,7 @@ COMMANDS = {
     "report": ("report:report", "Make the reports of an incident folder again."),
     "open": ("report:open_report", "Show the report of an incident folder in a browser."),
     "estimate": ("estimate:estimate", "Say what a model needs before it runs, and what fits."),
+    "sweep": ("sweep:sweep", "Measure what fits: one watched run a setting, and the map of it."),
     "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),
     "export": ("export:export", "Write a snapshot in a form that other tools read."),
     "whatif": ("whatif:whatif", "Replay the requests under another setting, or on another card."),
