@@ -13,16 +13,14 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oomdoctor.cli.main import main
-from oomdoctor.diagnose import pipeline
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
@@ -30,14 +28,6 @@ OOM = (
     "allocated memory 8.77 GiB is allocated by PyTorch, and 13.23 GiB is reserved by PyTorch but unallocated."
 )
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def rules_are_read_once() -> Iterator[None]:
-    """The shipped ones, which no input changes: reading them takes longer than most inputs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "load_playbook", cache(pipeline.load_playbook))
-        yield
 
 
 def analyze(*words: str | Path) -> tuple[dict[str, Any], int, str]:

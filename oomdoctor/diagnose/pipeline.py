@@ -31,6 +31,9 @@ from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
 
+NOT_FOR_A_DIAGNOSIS = ("cases", "zh")
+"""Parts of a rule that `rules test` and other languages need."""
+
 
 def diagnose(
     paths: Sequence[str | Path],
@@ -48,7 +51,7 @@ def diagnose(
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
     evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
-    playbook = load_playbook(rule_directories(rules))
+    playbook = load_playbook(rule_directories(rules), without=NOT_FOR_A_DIAGNOSIS)
     return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds)
 
 

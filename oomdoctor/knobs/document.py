@@ -7,7 +7,7 @@ Scalars stay text: what a value means is for the schema that reads it to say. So
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -154,8 +154,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def read_document(path: Path) -> Section:
-    """The mapping in a file. Raises RuleError for a file that cannot be read or is not such a document."""
+def read_document(path: Path, without: Collection[str] = ()) -> Section:
+    """The mapping in a file. Raises RuleError for a file that cannot be read or is not such a document.
+
+    The values of the top-level keys in `without` are not even parsed, so faults in them are not seen.
+    """
     try:
         if path.exists() and not path.is_file():
             raise RuleError("not a file", path)
@@ -166,7 +169,19 @@ def read_document(path: Path) -> Section:
         raise RuleError(f"not UTF-8 text (byte {error.start})", path) from error
     except OSError as error:
         raise RuleError(f"cannot be read: {error.strerror}", path) from error
-    return parse_document(text, str(path))
+    return parse_document(_blanked(text, without), str(path))
+
+
+def _blanked(text: str, keys: Collection[str]) -> str:
+    """The text without these top-level entries; what follows stays on its line."""
+    if not keys:
+        return text
+    blank, lines = False, []
+    for line in text.splitlines(keepends=True):
+        if line[0] not in " \t\r\n#-":
+            blank = line.partition(":")[0] in keys
+        lines.append("\n" if blank else line)
+    return "".join(lines)
 
 
 def parse_document(text: str, path: str) -> Section:

@@ -29,6 +29,12 @@ OF_EACH_KIND = (
 )  # fmt: skip
 """Run with each torch: the rest differ in what is done, not in what torch is asked for."""
 
+IN_SHORT = (
+    "kv_growth", "losses_kept", "one_of_two_cards", "optimizer_state", "other_process", "random_frees",
+    "ranks_on_card_0", "spawn_worker",
+)  # fmt: skip
+"""Of the default suite; `make test-extended` runs the others."""
+
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run")
 
 
@@ -63,7 +69,9 @@ class Outcome:
         return list(found.values())
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize(
+    "name", [name if name in IN_SHORT else pytest.param(name, marks=pytest.mark.extended) for name in names()]
+)
 def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
     _check(_run(load(name), tmp_path / "incident", DEFAULT_TORCH))
 

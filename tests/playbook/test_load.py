@@ -1,5 +1,7 @@
 """Rule files: what a broken one says, and that it does not spoil the others."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,6 +114,19 @@ def test_a_broken_rule_is_a_problem_and_the_others_still_work(tmp_path):
     assert any("the id FRG001 is taken by" in message for message in messages)
     assert any("latin.yaml: not UTF-8" in message for message in messages)
     assert any("missing: there are no rules" in message for message in messages)
+
+
+def test_parts_that_are_not_wanted_are_left_out_and_the_others_keep_their_place(tmp_path):
+    for path in default_rules_directory().glob("*/*.yaml"):
+        whole, short = load_rule(path), load_rule(path, without=("cases", "zh"))
+        assert whole.cases
+        assert not short.cases
+        assert replace(whole, cases=(), translations={}) == short
+    moved = RULE.replace("oom.reserved_una", "oom.reservd_una")
+    text = "cases:\n  - name: one\n    expect: [\n" + moved
+    (tmp_path / "rule.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(RuleError, match=r"rule\.yaml:9:5: there is no fact"):
+        load_rule(tmp_path / "rule.yaml", without=("cases",))
 
 
 def test_a_file_that_is_not_there_is_a_rule_error(tmp_path):

@@ -145,8 +145,13 @@ fill()
 """
 
 
-@pytest.mark.parametrize("stacks", ["adaptive", "always"])
-@pytest.mark.parametrize("version", ["1.13", "2.0"])
+@pytest.mark.parametrize(
+    ("version", "stacks"),
+    [
+        ("2.0", "adaptive"),
+        *(pytest.param(*each, marks=pytest.mark.extended) for each in [("2.0", "always"), ("1.13", "adaptive")]),
+    ],
+)
 def test_an_old_torch_is_asked_only_when_it_has_failed(each: Harness, version: str, stacks: str) -> None:
     """It holds its lock while it calls observers: a thread that asks for figures meanwhile would wait for ever."""
     write_stub(each.folder, version)

@@ -146,6 +146,8 @@ class _Reader:
         self.counted_to = 0
         self.stamps_left = _MOST_STAMPS
         """Failures of which it is still looked up when they were."""
+        self.stamped: tuple[int, float | None] = (0, None)
+        """Where in the log it was last looked up, and what was found."""
 
     def read(self, chunks: Utf8Chunks, pieces: Iterable[bytes], progress: Callable[[int], None] | None) -> LogReading:
         done = 0
@@ -237,7 +239,7 @@ class _Reader:
             return ()
         waiting, scanner = self.waiting, self.all.only(self.tally.full).scanner
         self.buffer, self.lines_before = waiting.take()
-        self.counted_to, self.followed_to = 0, len(self.buffer)
+        self.counted_to, self.followed_to, self.stamped = 0, len(self.buffer), (0, None)
         places: list[int] = []
         place, end = 0, len(self.buffer)
         while (found := scanner.find(self.buffer, place, end, self.coloured)) >= 0:
@@ -353,9 +355,14 @@ class _Reader:
         return new
 
     def stamp_above(self, span: _Span, text: str) -> float | None:
-        """The time of the line, or of the nearest one above that has one."""
-        lines = chain((text,), islice(self.texts_before(span), _LINES_TO_A_STAMP))
-        return next((stamp for line in lines if (stamp := stamp_of(line)) is not None), None)
+        """The time of the line, or of the nearest one above that has one; each line is looked at once."""
+        before, known = self.stamped if self.stamped[0] <= self.offset + span.start else (0, None)
+        lines = [text, *islice(self.texts_before(span, before - self.offset), _LINES_TO_A_STAMP)]
+        stamp = next((stamp for line in lines if (stamp := stamp_of(line)) is not None), None)
+        if stamp is None and len(lines) <= _LINES_TO_A_STAMP:
+            stamp = known
+        self.stamped = (self.offset + span.start, stamp)
+        return stamp
 
     def shown_before(self, place: int) -> list[str]:
         """Lines as an editor numbers them: of one that was overwritten by carriage returns, the last state."""

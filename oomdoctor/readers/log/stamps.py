@@ -19,6 +19,8 @@ _MONTHS = {
 _MONTH = "|".join(_MONTHS)
 _REACH = 200
 """Characters of a line in which its time stands."""
+_ANY = re.compile(r"\d\d:\d\d:\d\d|\d{16}")
+"""What each of the forms below holds: most lines have none of them."""
 _ISO = re.compile(r"(?<![0-9])\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _SLASHES = re.compile(r"(?<![0-9])(\d{4})/(\d\d)/(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 _NAMED = re.compile(
@@ -36,6 +38,8 @@ _NANOSECONDS = re.compile(r"^\W{0,3}(1\d{18})\b")
 def stamp_of(text: str) -> float | None:
     """Unix seconds of the time that this line begins with; one without a year is in YEARLESS. None: it has none."""
     text = text[:_REACH]
+    if _ANY.search(text) is None:
+        return None
     if found := _ISO.search(text):
         return unix_time(found[0])
     if found := _SLASHES.search(text):
