@@ -55,6 +55,14 @@ def _(message: str) -> str:
     return message if _catalogue is None else _catalogue.message(message)
 
 
+def told(text: str) -> str:
+    """A text that was composed in English before, by a probe or for a bundle, in the language in use.
+
+    Its template is found again by its words; a text that fits none stays as it is.
+    """
+    return text if _catalogue is None else _catalogue.told(text)
+
+
 def pgettext(context: str, message: str) -> str:
     """As `_`, for a word that means different things in different places; `context` says which."""
     return message if _catalogue is None else _catalogue.message(message, context)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from oomdoctor.language import LANGUAGE_VARIABLE, _, chosen, default_language, ngettext, speaking
+from oomdoctor.language import LANGUAGE_VARIABLE, _, chosen, default_language, ngettext, speaking, told
 from oomdoctor.language.catalogue import catalogue_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,14 @@ def test_a_translation_has_the_placeholders_of_the_english_text() -> None:
         text = entry.msgstr or entry.msgstr_plural[0]
         wanted = placeholders(entry.msgid_plural or entry.msgid)
         assert placeholders(text) == wanted, entry.msgid
+
+
+def test_what_was_composed_before_is_found_again_by_its_template() -> None:
+    with speaking("zh"):
+        assert told("limit 4.00 GiB") == "上限 4.00 GiB"
+        assert told("weights") == "权重"
+        assert told("a text that nobody translated") == "a text that nobody translated"
+    assert told("weights") == "weights"
 
 
 def test_chinese_and_latin_stand_apart_and_the_punctuation_is_chinese() -> None:
