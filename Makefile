@@ -8,7 +8,7 @@ DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook bench clean
+.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook catalogue bench clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -56,6 +56,10 @@ reports: .venv/installed
 # The report's JavaScript libraries, from npm; only when scripts/vendor/package.json changes.
 vendor:
 	python3 scripts/vendor_javascript.py
+
+# The texts to translate, after a change of one.
+catalogue: .venv/installed-test
+	$(BIN)/python scripts/make_catalogue.py
 
 playbook: .venv/installed
 	$(BIN)/python scripts/make_playbook.py

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
+from .options import language_option
 from .output import deliver, is_terminal, say, spare_inputs
 from .progress import progress_bar
 
@@ -43,6 +44,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
     type=click.Choice(["possible", "likely", "confirmed"]),
     help="Exit with status 1 when a diagnosis is at least this sure.",
 )
+@language_option
 def analyze(
     paths: tuple[str, ...],
     output_format: str | None,

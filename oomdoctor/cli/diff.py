@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
+from .options import language_option
 from .output import deliver, is_terminal, spare_inputs
 from .progress import progress_bar
 
@@ -25,6 +26,7 @@ _HTML = (".html", ".htm")
     help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@language_option
 def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None) -> None:
     """Compare memory snapshots or incident bundles.
 

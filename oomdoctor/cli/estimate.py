@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from .options import language_option
 from .output import deliver, is_terminal, spare_inputs
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     help="Default: by the suffix of --output; terminal on a terminal; md in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@language_option
 def estimate(model: Path, output_format: str | None, output: Path | None, **asked: Any) -> None:
     """Say what MODEL needs on a card, what fits, and which limit comes first.
 

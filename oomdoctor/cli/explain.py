@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,8 +11,11 @@ from rich.text import Text
 
 from ..errors import UsageError
 from ..knobs.document import did_you_mean
+from ..language import _
+from ..language.wrapping import wrap
 from ..playbook.load import load_playbook, rule_directories
 from ..playbook.page import Page, page_of
+from .options import language_option
 
 WIDTH = 80
 
@@ -28,6 +30,7 @@ WIDTH = 80
     metavar="DIR",
     help="A directory of rules beside the shipped ones.",
 )
+@language_option
 def explain(code: str, directories: tuple[Path, ...]) -> None:
     """Explain the rule CODE: what it means, how it is recognised, what helps and what does not."""
     playbook = load_playbook(rule_directories(directories))
@@ -49,12 +52,14 @@ class _Printer:
 
     def show(self, page: Page, path: str) -> None:
         self._wrapped(f"{page.code}  {page.title}", "", " " * (len(page.code) + 2), "bold")
-        self._lines([f"cause {page.cause}", f"tried for {page.scope}; written in {path}"], indent=0)
+        cause = _("cause {cause}").format(cause=page.cause)
+        self._lines([cause, _("tried for {scope}; written in {path}").format(scope=page.scope, path=path)], indent=0)
         for section in page.sections:
             self._title(section.title)
             self._lines([section.text], indent=2)
             for number, item in enumerate(section.items, 1):
-                text = ": ".join(part for part in (item.text, item.code) if part)
+                text = _("{what}: {code}").format(what=item.text, code=item.code) if item.text and item.code else ""
+                text = text or item.text or item.code
                 self._hanging(f"{number}." if section.numbered else "-", text)
                 self._lines([*item.settings, *item.remarks], indent=5)
 
@@ -71,15 +76,7 @@ class _Printer:
 
     def _wrapped(self, text: str, first: str, others: str, style: str = "") -> None:
         """Breaks between words only: a line to copy stays whole where it can."""
-        lines = textwrap.wrap(
-            text,
-            self.console.width,
-            initial_indent=first,
-            subsequent_indent=others,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for line in lines:
+        for line in wrap(text, self.console.width, first, others):
             self._print(line, style)
 
     def _print(self, line: str, style: str = "") -> None:

@@ -9,6 +9,7 @@ import click
 
 from ..errors import UsageError
 from .bundle_reports import NAMES, checked_bundle, write_reports
+from .options import language_option
 from .output import print_report, say
 
 _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -23,6 +24,7 @@ _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
     help="Print one form instead of writing all three into the folder.",
 )
 @click.option("--rules", "directories", multiple=True, type=_BUNDLE, metavar="DIR", help="Rules of yours.")
+@language_option
 def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> None:
     """Make the reports of the incident folder BUNDLE again: with newer rules, or after the run was cut short.
 
@@ -42,6 +44,7 @@ def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> Non
 
 @click.command("open", context_settings={"max_content_width": 80})
 @click.argument("bundle", type=_BUNDLE)
+@language_option
 def open_report(bundle: Path) -> None:
     """Show the report of the incident folder BUNDLE in a browser; it is made first where there is none."""
     page = checked_bundle(bundle) / NAMES["html"]

@@ -11,6 +11,7 @@ from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
 from .bundle_reports import write_reports
+from .options import language_option
 from .output import say
 
 _MOST_EVENTS = 10_000_000
@@ -79,6 +80,7 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
     help="How much is kept of each stream of the command's output, the beginning and the end.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+@language_option
 def run(
     command: tuple[str, ...],
     output: Path | None,

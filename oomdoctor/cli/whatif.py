@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from .options import language_option
 from .output import print_report, say
 from .progress import progress_bar
 
@@ -36,6 +37,7 @@ LATER = "Nothing after that request was recorded: the run may still run out of m
 @click.option("--memory", metavar="SIZE", help="The card's memory, like 40GiB; all else on the card stays as it was.")
 @click.option("--device", type=click.IntRange(0), help="The device. Default: that of the last failure.")
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@language_option
 def whatif(
     paths: tuple[str, ...], assignments: tuple[str, ...], memory: str | None, device: int | None, output_format: str
 ) -> None:

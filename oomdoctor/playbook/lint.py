@@ -11,7 +11,7 @@ from ..knobs.load import Knob, Knobs, load_knobs
 from .cases import case_facts
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy
-from .template import Template
+from .translations import bare, faults_of
 
 _ALWAYS_SHOWN = ("oom.requested_bytes", "oom.total_bytes", "oom.free_bytes")
 """Facts that nearly every report holds; a text may show them without a condition on them."""
@@ -42,6 +42,7 @@ def lint(playbook: Playbook, knobs: Knobs | None = None) -> tuple[Problem, ...]:
         found.extend(_masks(rule, known))
         found.extend(_cases(rule))
         found.extend(_texts(rule))
+        found.extend(_translations(rule))
         for remedy in rule.remedies:
             found.extend(_remedy(rule, remedy, table))
     return tuple(found)
@@ -77,21 +78,18 @@ def _texts(rule: Rule) -> Iterator[Problem]:
     needed = {name for condition in rule.when for name in condition.names}.union(_ALWAYS_SHOWN)
     texts = [("explain", rule.explain), *((f"do of {remedy.id}", remedy.do) for remedy in rule.remedies)]
     texts.extend((f"why of {item.what!r}", item.why) for item in rule.not_remedies)
-    for language, words in rule.translations.items():
-        texts.extend([(f"{language}.explain", words.explain)] if words.explain else [])
-        texts.extend((f"{language}.do of {name}", template) for name, template in words.do.items())
     for where, template in texts:
-        doubtful = dict.fromkeys(name for name in _bare(template) if name not in needed)
+        doubtful = dict.fromkeys(name for part in bare(template) for name in part.names if name not in needed)
         if doubtful:
             message = f"{where} shows {', '.join(doubtful)}, which 'when' does not need; use [[ … ]]"
             yield _problem("warning", message, rule.place)
 
 
-def _bare(template: Template) -> Iterator[str]:
-    """The facts outside optional parts."""
-    for part in template.parts:
-        if not isinstance(part, str | Template):
-            yield from part.names
+def _translations(rule: Rule) -> Iterator[Problem]:
+    """A language that is begun is whole, and shows what the English texts show."""
+    for language in rule.translations:
+        for fault in faults_of(rule, language):
+            yield _problem("error", f"{language}: {fault.message}", fault.place)
 
 
 def _remedy(rule: Rule, remedy: RuleRemedy, knobs: Knobs) -> Iterator[Problem]:

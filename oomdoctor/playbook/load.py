@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import RuleError
 from ..facts.registry import REGISTRY
 from ..knobs.document import Node, Scalar, Section, as_scalar, as_section, did_you_mean, read_document
+from ..language import ENGLISH, LANGUAGES
 from ..model.facts import FactSpec, FactType, FactValue, Scope
 from ..model.units import parse_size
 from .causes import FAMILY_OF
@@ -20,7 +21,8 @@ from .rule import Case, KnobValue, Rule, RuleNotRemedy, RuleRemedy, RuleToConfir
 from .template import Template, parse_template
 
 RULES_VARIABLE = "OOMDOCTOR_RULES"
-LANGUAGES = ("zh",)
+TRANSLATED = tuple(language for language in LANGUAGES if language != ENGLISH)
+"""The languages that a rule can have texts in, besides its own."""
 OUTCOMES = ("confirmed", "likely", "possible", "no-match", "unknown")
 _ID = re.compile(r"[A-Z]{2,5}[0-9]{3}")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -96,7 +98,7 @@ def read_rule(document: Section, specs: Mapping[str, FactSpec] = REGISTRY) -> Ru
 
 _KEYS = (
     *("id", "cause", "title", "scope", "when", "supports", "confirms", "excludes", "masks", "explain", "owner"),
-    *("explains", "degraded", "remedies", "not_remedies", "to_confirm", "cases", *LANGUAGES),
+    *("explains", "degraded", "remedies", "not_remedies", "to_confirm", "cases", *TRANSLATED),
 )
 
 
@@ -132,8 +134,10 @@ class _RuleReader:
             not_remedies=not_remedies,
             to_confirm=to_confirm,
             translations={
-                language: self._translation(found, remedies, len(not_remedies), len(to_confirm))
-                for language in LANGUAGES
+                language: self._translation(
+                    found, {"remedies": remedies, "not_remedies": not_remedies, "to_confirm": to_confirm}
+                )
+                for language in TRANSLATED
                 if (found := document.section(language)) is not None
             },
             cases=tuple(
@@ -220,29 +224,41 @@ class _RuleReader:
         section.only(("what", "command"), "evidence to collect")
         return RuleToConfirm(" ".join(section.text("what").split()), section.text("command", ""))
 
-    def _translation(
-        self, section: Section, remedies: Sequence[RuleRemedy], not_remedies: int, to_confirm: int
-    ) -> Translation:
+    def _translation(self, section: Section, rule: Mapping[str, Sequence[object]]) -> Translation:
         section.only(("title", "explain", "owner", "remedies", "not_remedies", "to_confirm"), "a translation")
+        places = {key: section.entries[key].place for key in ("title", "explain", "owner") if key in section.entries}
         do: dict[str, Template] = {}
         cost: dict[str, str] = {}
+        known = [remedy.id for remedy in rule["remedies"] if isinstance(remedy, RuleRemedy)]
         translated = section.section("remedies")
         for key, node in (translated.entries if translated else {}).items():
-            if translated and key not in [remedy.id for remedy in remedies]:
-                translated.places[key].refuse(f"the rule has no remedy {key!r}")
+            if translated and key not in known:
+                translated.places[key].refuse(f"the rule has no remedy {key!r}{did_you_mean(key, known)}")
             entry = as_section(node).only(("do", "cost"), "a translated remedy")
             if found := self._template(entry, "do"):
                 do[key] = found
             if "cost" in entry.entries:
-                cost[key] = entry.text("cost")
+                cost[key] = " ".join(entry.text("cost").split())
+            places |= {f"{name} of {key}": part.place for name, part in entry.entries.items()}
+        for key, names in (("not_remedies", ("what", "why")), ("to_confirm", ("what", "command"))):
+            for number, item in enumerate(_parallel(section, key, len(rule[key])), 1):
+                item.only(names, f"a translation of {key}")
+                places |= {f"{name} of {key} {number}": part.place for name, part in item.entries.items()}
+        commands = [item.command for item in rule["to_confirm"] if isinstance(item, RuleToConfirm)]
+        confirm = map(self._to_confirm, _parallel(section, "to_confirm", len(commands)))
         return Translation(
-            title=section.text("title", "") or None,
+            place=section.place,
+            places=places,
+            title=" ".join(section.text("title", "").split()) or None,
             explain=self._template(section, "explain"),
             owner=self._template(section, "owner"),
             do=do,
             cost=cost,
-            not_remedies=tuple(map(self._not_remedy, _parallel(section, "not_remedies", not_remedies))),
-            to_confirm=tuple(map(self._to_confirm, _parallel(section, "to_confirm", to_confirm))),
+            not_remedies=tuple(map(self._not_remedy, _parallel(section, "not_remedies", len(rule["not_remedies"])))),
+            to_confirm=tuple(
+                RuleToConfirm(item.what, item.command or command)
+                for item, command in zip(confirm, commands, strict=False)
+            ),
         )
 
     def _case(self, section: Section, number: int) -> Case:

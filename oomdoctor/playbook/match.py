@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..knobs.load import Knobs, load_knobs
+from ..language import _, chosen
 from ..model.diagnosis import EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
 from ..model.facts import FactSet, Scope
 from .causes import FAMILY_OF
@@ -19,20 +20,18 @@ from .terms import Lookup
 HEADROOM = 1.1
 """A remedy is enough when it frees the shortfall and a tenth more."""
 
-_UNKNOWN = {"en": "unknown", "zh": "未知"}
 
-
-def match_rules(playbook: Playbook, facts: FactSet, language: str = "en") -> tuple[Finding, ...]:
+def match_rules(playbook: Playbook, facts: FactSet) -> tuple[Finding, ...]:
     """Try every rule on every member of its scope; findings by confidence, then by the bytes they explain.
 
-    A finding that another one masks comes right after it, or later. `language` picks the texts where a rule has
-    them ('en', 'zh').
+    A finding that another one masks comes right after it, or later. Texts are in the language in use, where the rule
+    has them in it.
     """
     found = []
     for rule in playbook.rules:
         for outcome in outcomes(rule, facts):
             if outcome.outcome is Outcome.MATCHED:
-                found.append((rule, _Writer(outcome, facts, language).finding()))
+                found.append((rule, _Writer(outcome, facts).finding()))
     return _ranked(found)
 
 
@@ -53,8 +52,8 @@ def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
     placed: list[Finding] = []
     visiting: set[int] = set()
 
-    for number, (rule, _) in enumerate(waiting):
-        for masked in rule.masks:
+    for number, waits in enumerate(waiting):
+        for masked in waits[0].masks:
             maskers.setdefault(masked, []).append(number)
 
     def place(number: int) -> None:
@@ -85,10 +84,9 @@ def _does_not_suffice(remedy: Remedy) -> int:
 class _Writer:
     """Fills the texts of one rule that matched."""
 
-    def __init__(self, outcome: RuleOutcome, facts: FactSet, language: str) -> None:
+    def __init__(self, outcome: RuleOutcome, facts: FactSet) -> None:
         self.outcome, self.rule, self.member, self.facts = outcome, outcome.rule, outcome.member, facts
-        self.language = language if language in _UNKNOWN else "en"
-        self.words = self.rule.translations.get(language, Translation())
+        self.words = self.rule.translations.get(chosen(), Translation())
         self.lookup: Lookup = lookup_for(facts, self.member)
 
     def finding(self) -> Finding:
@@ -114,7 +112,7 @@ class _Writer:
         )
 
     def _fill(self, template: Template) -> str:
-        return template.fill(self.lookup, _UNKNOWN[self.language])
+        return template.fill(self.lookup, _("unknown"))
 
     def _bytes(self, expression: Expression | None) -> int | None:
         value = None if expression is None else expression.value(self.lookup)
@@ -149,11 +147,11 @@ class _Writer:
             applies = True if remedy.applies is None else remedy.applies.value(self.lookup)
             setting = self._setting(remedy.set)
             if applies is not False and (setting is None or setting.lines):
-                yield remedy, setting, simulated_effect(setting, self.facts, self.member, self.language)
+                yield remedy, setting, simulated_effect(setting, self.facts, self.member)
 
     def _simulated_in_vain(self) -> Iterator[NotRemedy]:
         """Settings of which the model says that the request fails all the same."""
-        for _, _, effect in self._applying():
+        for _remedy, _setting, effect in self._applying():
             if effect is not None and effect.enough is False:
                 yield effect.not_remedy()
 

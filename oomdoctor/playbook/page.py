@@ -7,17 +7,26 @@ from dataclasses import dataclass
 
 from ..facts.registry import REGISTRY
 from ..knobs.load import load_knobs
+from ..language import N_, _, chosen
 from ..model.facts import Scope
 from .causes import FAMILY_OF, MEANING_OF
-from .rule import Rule, RuleRemedy
+from .rule import Rule, RuleRemedy, Translation
 from .terms import merged
 
 _LISTS = (
-    ("when", "All of these must hold"),
-    ("supports", "Any of these makes it likely"),
-    ("confirms", "Any of these confirms it"),
-    ("excludes", "Any of these rules it out"),
+    ("when", N_("All of these must hold")),
+    ("supports", N_("Any of these makes it likely")),
+    ("confirms", N_("Any of these confirms it")),
+    ("excludes", N_("Any of these rules it out")),
 )
+
+
+_SCOPES = {
+    Scope.INCIDENT: N_("the whole incident"),
+    Scope.DEVICE: N_("each device"),
+    Scope.RANK: N_("each rank"),
+    Scope.PROCESS: N_("each process"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,41 +65,46 @@ class Page:
 
 def page_of(rule: Rule) -> Page:
     """The page of one rule; facts in its texts stand as ‹name›."""
-    whole = "the whole incident" if rule.scope is Scope.INCIDENT else f"each {rule.scope.value}"
+    words = rule.translations.get(chosen(), Translation())
     return Page(
         rule.id,
-        rule.title,
-        f"{rule.cause} ({FAMILY_OF[rule.cause]}): {MEANING_OF[rule.cause]}",
-        whole,
-        tuple(section for section in _sections(rule) if section.text or section.items),
+        words.title or rule.title,
+        f"{rule.cause} ({FAMILY_OF[rule.cause]}): {_(MEANING_OF[rule.cause])}",
+        _(_SCOPES[rule.scope]),
+        tuple(section for section in _sections(rule, words) if section.text or section.items),
     )
 
 
-def _sections(rule: Rule) -> Iterator[Section]:
-    yield Section("What it means", rule.explain.outline())
+def _sections(rule: Rule, words: Translation) -> Iterator[Section]:
+    yield Section(_("What it means"), (words.explain or rule.explain).outline())
     for name, title in _LISTS:
-        yield Section(title, items=tuple(Item("", code=condition.text) for condition in getattr(rule, name)))
-    names = merged(*(condition.names for _, condition in rule.conditions))
-    facts = tuple(Item(f"{name} ({REGISTRY[name].type.value}): {REGISTRY[name].meaning}") for name in names)
-    yield Section("The facts it asks for", items=facts)
-    yield Section("What helps", items=tuple(map(_remedy, rule.remedies)), numbered=True)
-    in_vain = tuple(Item(f"{item.what}: {item.why.outline()}") for item in rule.not_remedies)
-    yield Section("What does not help", items=in_vain)
-    yield Section("How to be sure", items=tuple(Item(item.what, code=item.command) for item in rule.to_confirm))
+        yield Section(_(title), items=tuple(Item("", code=condition.text) for condition in getattr(rule, name)))
+    names = merged(*(condition.names for _role, condition in rule.conditions))
+    facts = tuple(Item(f"{name} ({REGISTRY[name].type.value}): {_(REGISTRY[name].meaning)}") for name in names)
+    yield Section(_("The facts it asks for"), items=facts)
+    remedies = tuple(_remedy(remedy, words) for remedy in rule.remedies)
+    yield Section(_("What helps"), items=remedies, numbered=True)
+    not_remedies = words.not_remedies or rule.not_remedies
+    in_vain = tuple(Item(_("{what}: {why}").format(what=each.what, why=each.why.outline())) for each in not_remedies)
+    yield Section(_("What does not help"), items=in_vain)
+    to_confirm = words.to_confirm or rule.to_confirm
+    yield Section(_("How to be sure"), items=tuple(Item(item.what, code=item.command) for item in to_confirm))
     if rule.masks:
-        yield Section("It comes before", f"{', '.join(rule.masks)}: these show only its symptoms")
+        codes = ", ".join(rule.masks)
+        yield Section(_("It comes before"), _("{codes}: these show only its symptoms").format(codes=codes))
 
 
-def _remedy(remedy: RuleRemedy) -> Item:
+def _remedy(remedy: RuleRemedy, words: Translation) -> Item:
     settings: list[str] = []
-    remarks = [f"where {remedy.applies.text}"] if remedy.applies else []
+    remarks = [_("where {condition}").format(condition=remedy.applies.text)] if remedy.applies else []
     if remedy.set and remedy.set.knob in load_knobs():
         knob = load_knobs()[remedy.set.knob]
         for spelling in knob.spellings:
             span = f"   ({knob.framework} {spelling.versions})" if spelling.versions else ""
             settings.extend(line + span for line in spelling.lines(remedy.set.value.outline()))
-        remarks += [knob.note] if knob.note else []
-    remarks += [f"frees ‹{remedy.frees.text}›"] if remedy.frees else []
-    remarks += [f"cost: {remedy.cost}"] if remedy.cost else []
-    remarks += [f"source: {remedy.source}"] if remedy.source else []
-    return Item(remedy.do.outline(), tuple(settings), tuple(remarks))
+        remarks += [_(knob.note)] if knob.note else []
+    cost = words.cost.get(remedy.id, remedy.cost)
+    remarks += [_("frees {size}").format(size=f"‹{remedy.frees.text}›")] if remedy.frees else []
+    remarks += [_("cost: {cost}").format(cost=cost)] if cost else []
+    remarks += [_("source: {source}").format(source=remedy.source)] if remedy.source else []
+    return Item(words.do.get(remedy.id, remedy.do).outline(), tuple(settings), tuple(remarks))

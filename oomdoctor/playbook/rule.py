@@ -56,6 +56,9 @@ class RuleToConfirm:
 class Translation:
     """The texts of a rule in another language. What is not translated is None or not there."""
 
+    place: Place | None = None
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where each text stands, by its name in `translations.texts_of`."""
     title: str | None = None
     explain: Template | None = None
     owner: Template | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import N_, _
 from ..model.diagnosis import NotRemedy, Setting
 from ..model.facts import FactSet
 from ..model.units import format_bytes
@@ -15,20 +16,15 @@ _FACTS_OF = {
 """The beginning of the facts' names, by knob and value. A value that nobody simulated says nothing."""
 
 _WORDS = {
-    "en": {
-        "served": "Simulated on this run: the request is served, {spare} to spare."
-        " What comes after it was not recorded.",
-        "fails": "Simulated on this run: it fails at the same request, {missing} short.",
-        "fails-earlier": "Simulated on this run: it fails even before that request, {missing} short.",
-        "depends": "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory"
-        " lay that stood when the recording began.",
-    },
-    "zh": {
-        "served": "按本次运行模拟：该请求得到满足，尚余 {spare}。其后的情况未被记录。",
-        "fails": "按本次运行模拟：仍在同一请求处失败，还差 {missing}。",
-        "fails-earlier": "按本次运行模拟：在该请求之前就会失败，还差 {missing}。",
-        "depends": "按本次运行模拟：该请求能否得到满足（尚余 {spare}）取决于记录开始时内存的排布。",
-    },
+    "served": N_(
+        "Simulated on this run: the request is served, {spare} to spare. What comes after it was not recorded."
+    ),
+    "fails": N_("Simulated on this run: it fails at the same request, {missing} short."),
+    "fails-earlier": N_("Simulated on this run: it fails even before that request, {missing} short."),
+    "depends": N_(
+        "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory lay that"
+        " stood when the recording began."
+    ),
 }
 
 
@@ -50,9 +46,7 @@ class SimulatedEffect:
         return NotRemedy(f"{self.setting.knob.partition('.')[2]}:{self.setting.value}", self.text)
 
 
-def simulated_effect(
-    setting: Setting | None, facts: FactSet, member: str | None, language: str
-) -> SimulatedEffect | None:
+def simulated_effect(setting: Setting | None, facts: FactSet, member: str | None) -> SimulatedEffect | None:
     """None where the setting was not simulated on this run."""
     prefix = None if setting is None else _FACTS_OF.get((setting.knob, setting.value))
     if setting is None or prefix is None or member is None:
@@ -65,4 +59,4 @@ def simulated_effect(
         for name in ("spare", "missing")
         for size in (facts.size(f"{prefix}_{name}_bytes", member),)
     }
-    return SimulatedEffect(setting, str(outcome), _WORDS[language][str(outcome)].format(**sizes))
+    return SimulatedEffect(setting, str(outcome), _(_WORDS[str(outcome)]).format(**sizes))

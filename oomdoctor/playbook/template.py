@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..facts.registry import REGISTRY
 from ..knobs.document import Scalar
+from ..language import _
 from ..model.facts import FactSpec, FactValue, Scope
 from ..model.units import format_bytes, format_seconds
 from .expression import Expression, parse_expression
@@ -138,15 +139,15 @@ class _Reader:
 def format_value(value: FactValue, kind: ValueType) -> str:
     """A value as people read it: `4.00 GiB`, `31 min`, `8,192`, `93 %`, `yes`."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     if isinstance(value, str) or kind.kind is not Kind.QUANTITY:
         return str(value)
     if kind.exponents == (1, 0, 0):
         return format_bytes(value)
     if kind.exponents == (1, 0, -1):
-        return f"{format_bytes(value)} per second"
+        return _("{size} per second").format(size=format_bytes(value))
     if kind.exponents == (1, -1, 0):
-        return f"{format_bytes(value)} per token"
+        return _("{size} per token").format(size=format_bytes(value))
     if kind.exponents == (0, 0, 1):
         return format_seconds(value)
     if kind.pure == "ratio":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import _, told
 from ..model.diagnosis import Budget
 from ..model.units import format_bytes
 from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
-from .text import NOT_MEASURED, format_share, one_line
+from .text import NOT_MEASURED, format_share, listed, one_line
 
 _WIDEST = 1.6
 """The axis ends at this many times the total: a larger request is drawn cut, and said to be."""
@@ -65,8 +66,8 @@ def view_budget(budget: Budget) -> BudgetView:
     """The bar of one device, or of the host."""
     rows = [(_name(part.name), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
     if budget.unattributed_bytes:
-        name = UNATTRIBUTED.label if rows else NOT_MEASURED
-        rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, "what is left of the total"))
+        name = _(UNATTRIBUTED.label) if rows else _(NOT_MEASURED)
+        rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, _("what is left of the total")))
     rows.sort(key=lambda row: draw_order(row[1]))
     free = [size for _, category, size, _ in rows if category is FREE]
     request = budget.request_bytes
@@ -80,10 +81,13 @@ def view_budget(budget: Budget) -> BudgetView:
     for name, category, size, how_known in rows:
         width = max(size, 0) / axis
         share = format_share(size, budget.total_bytes)
-        known = one_line(how_known, 80)
+        known = one_line(told(how_known), 80)
         segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
         position += max(size, 0)
-    where = one_line(f"{budget.where}, {budget.moment}" if budget.moment else budget.where, 140)
+    where = told(budget.where)
+    if budget.moment:
+        where = _("{place}, {moment}").format(place=where, moment=told(budget.moment))
+    where = one_line(where, 140)
     total = format_bytes(budget.total_bytes)
     asked = None
     if request is not None:
@@ -98,7 +102,7 @@ def view_budget(budget: Budget) -> BudgetView:
         capacity=budget.total_bytes / axis,
         segments=tuple(segments),
         free_bytes=sum(free) if free else None,
-        free=format_bytes(sum(free)) if free else NOT_MEASURED,
+        free=format_bytes(sum(free)) if free else _(NOT_MEASURED),
         unattributed_bytes=budget.unattributed_bytes,
         request=asked,
         in_words=_in_words(where, total, segments, asked),
@@ -109,23 +113,28 @@ def view_budget(budget: Budget) -> BudgetView:
 def in_short(bar: BudgetView) -> str:
     """A budget in one line: its total and its three largest parts."""
     largest = sorted((each for each in bar.segments if each.bytes > 0), key=lambda each: -each.bytes)[:3]
-    parts = ", ".join(f"{each.name} {each.size}" for each in largest) or "parts not measured"
-    return f"{bar.where}, {bar.total}: {parts}"
+    parts = listed(f"{each.name} {each.size}" for each in largest) or _("parts not measured")
+    return _("{place}, {total}: {parts}").format(place=bar.where, total=bar.total, parts=parts)
 
 
 def _in_words(where: str, total: str, segments: list[Segment], request: RequestBar | None) -> str:
-    parts = "; ".join(f"{each.name} {each.size}" for each in segments) or "nothing is known of its parts"
-    asked = f". The request of {request.size} did not fit" if request else ""
-    return f"{where}, {total} in all: {parts}{asked}."
+    parts = _("; ").join(f"{each.name} {each.size}" for each in segments) or _("nothing is known of its parts")
+    if request is None:
+        return _("{place}, {total} in all: {parts}.").format(place=where, total=total, parts=parts)
+    return _("{place}, {total} in all: {parts}. The request of {request} did not fit.").format(
+        place=where, total=total, parts=parts, request=request.size
+    )
 
 
 def _name(name: str) -> str:
     """A part's name without the backticks of prose: a picture has no code font."""
-    return one_line(name.replace("`", ""), 80)
+    return one_line(told(name).replace("`", ""), 80)
 
 
 def _over(budget: Budget) -> str:
     if budget.unattributed_bytes >= 0:
         return ""
     excess = format_bytes(-budget.unattributed_bytes)
-    return f"The parts come to {excess} more than the total: the sources were read at different moments, or overlap."
+    return _(
+        "The parts come to {excess} more than the total: the sources were read at different moments, or overlap."
+    ).format(excess=excess)

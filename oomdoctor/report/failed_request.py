@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import N_, _, ngettext, told
 from ..model.failed_request import AddressMap, FailedRequest, InTheWay, MapRow
 from ..model.units import format_bytes
 from .palette import CATEGORIES, Category, category_of
 from .text import one_line
 
 _REASONS = {
-    "too-small": "in holes that are too small, beside live blocks",
-    "other-stream": "in pools of other streams",
-    "other-pool": "in the pool for requests of another size",
-    "private-pool": "in private pools (CUDA graphs, the user's own)",
-    "waiting": "freed, but another stream is not done with it yet",
-    "large-enough": "in holes that are large enough",
+    "too-small": N_("in holes that are too small, beside live blocks"),
+    "other-stream": N_("in pools of other streams"),
+    "other-pool": N_("in the pool for requests of another size"),
+    "private-pool": N_("in private pools (CUDA graphs, the user's own)"),
+    "waiting": N_("freed, but another stream is not done with it yet"),
+    "large-enough": N_("in holes that are large enough"),
 }
 
 
@@ -79,59 +80,83 @@ class FailedRequestView:
 
 def view_failed_request(failed: FailedRequest) -> FailedRequestView:
     """What the report shows of it."""
-    needed = f", {format_bytes(failed.needed_bytes)} as the allocator rounds it" if _rounded_visibly(failed) else ""
-    free = "" if failed.device_free_bytes is None else f"; the device had {format_bytes(failed.device_free_bytes)} free"
     held = sum(each.bytes for each in failed.unused)
     if not held:
-        reserved = "All that was reserved was live: no hole was there."
+        reserved = _("All that was reserved was live: no hole was there.")
     elif any(each.reason == "large-enough" for each in failed.unused):
-        reserved = f"{format_bytes(held)} was reserved and not live:"
+        reserved = _("{size} was reserved and not live:")
     else:
-        reserved = f"{format_bytes(held)} was reserved and not live, and none of it served:"
+        reserved = _("{size} was reserved and not live, and none of it served:")
     return FailedRequestView(
-        where=one_line(failed.where, 60),
-        asked=f"{format_bytes(failed.requested_bytes)} was asked for{needed}, in one piece of the {failed.pool}{free}.",
-        reserved=reserved,
+        where=one_line(told(failed.where), 60),
+        asked=_asked(failed),
+        reserved=reserved.format(size=format_bytes(held)),
         reasons=tuple(
             ReasonView(
-                _REASONS[each.reason], format_bytes(each.bytes), f"{each.count:,}", format_bytes(each.largest_bytes)
+                _(_REASONS[each.reason]), format_bytes(each.bytes), f"{each.count:,}", format_bytes(each.largest_bytes)
             )
             for each in failed.unused
         ),
         room=_room(failed),
         in_the_way=tuple(map(_in_the_way, failed.room.owners)) if failed.room is not None else (),
-        map=_map(failed.map, failed.needed_bytes, f"asked for {format_bytes(failed.requested_bytes)}"),
+        map=_map(
+            failed.map,
+            failed.needed_bytes,
+            _("asked for {size}").format(size=format_bytes(failed.requested_bytes)),
+        ),
+    )
+
+
+def _asked(failed: FailedRequest) -> str:
+    rounded = format_bytes(failed.requested_bytes) != format_bytes(failed.needed_bytes)
+    if rounded and failed.device_free_bytes is not None:
+        said = _(
+            "{size} was asked for, {rounded} as the allocator rounds it, in one piece of the {pool}; the device had"
+            " {free} free."
+        )
+    elif rounded:
+        said = _("{size} was asked for, {rounded} as the allocator rounds it, in one piece of the {pool}.")
+    elif failed.device_free_bytes is not None:
+        said = _("{size} was asked for, in one piece of the {pool}; the device had {free} free.")
+    else:
+        said = _("{size} was asked for, in one piece of the {pool}.")
+    return said.format(
+        size=format_bytes(failed.requested_bytes),
+        rounded=format_bytes(failed.needed_bytes),
+        pool=told(failed.pool),
+        free="" if failed.device_free_bytes is None else format_bytes(failed.device_free_bytes),
     )
 
 
 def _in_the_way(each: InTheWay) -> str:
-    blocks = "1 block" if each.count == 1 else f"{each.count:,} blocks"
-    return f"{format_bytes(each.bytes)} in {blocks}: {one_line(each.owner, 200)}"
-
-
-def _rounded_visibly(failed: FailedRequest) -> bool:
-    return format_bytes(failed.requested_bytes) != format_bytes(failed.needed_bytes)
+    return ngettext("{size} in 1 block: {owner}", "{size} in {number} blocks: {owner}", each.count).format(
+        size=format_bytes(each.bytes), number=f"{each.count:,}", owner=one_line(told(each.owner), 200)
+    )
 
 
 def _room(failed: FailedRequest) -> str:
     if any(each.reason == "large-enough" for each in failed.unused):
-        return (
-            f"A hole of {format_bytes(failed.largest_hole_bytes)} is in this state, which is large enough: "
-            "what refused the request was not the want of a hole."
-        )
-    hole = f"The largest hole it could have used: {format_bytes(failed.largest_hole_bytes)}. "
+        return _(
+            "A hole of {size} is in this state, which is large enough: what refused the request was not the want of a"
+            " hole."
+        ).format(size=format_bytes(failed.largest_hole_bytes))
+    hole = _("The largest hole it could have used: {size}.").format(size=format_bytes(failed.largest_hole_bytes))
     if not failed.largest_hole_bytes:
-        hole = "No hole was there that it could have used. "
+        hole = _("No hole was there that it could have used.")
     if failed.room is None:
-        return (
-            hole + "No segment of its pool is as long as the request: freeing blocks inside them makes no room for it."
-        )
+        way = _("No segment of its pool is as long as the request: freeing blocks inside them makes no room for it.")
+        return f"{hole} {way}"
     count = failed.room.in_the_way_count
-    blocks = "one live block" if count == 1 else f"{count:,} live blocks"
-    return hole + (
-        f"Where the least stands in the way, {blocks} ({format_bytes(failed.room.in_the_way_bytes)}) would have to go "
-        f"to make one hole of {format_bytes(failed.room.hole_bytes)}:"
+    way = ngettext(
+        "Where the least stands in the way, one live block ({size}) would have to go to make one hole of {hole}:",
+        "Where the least stands in the way, {number} live blocks ({size}) would have to go to make one hole of {hole}:",
+        count,
+    ).format(
+        number=f"{count:,}",
+        size=format_bytes(failed.room.in_the_way_bytes),
+        hole=format_bytes(failed.room.hole_bytes),
     )
+    return f"{hole} {way}"
 
 
 def _map(found: AddressMap, needed_bytes: int, request: str) -> MapView:
@@ -145,9 +170,11 @@ def _map(found: AddressMap, needed_bytes: int, request: str) -> MapView:
         request=request,
         request_width=min(needed_bytes / found.row_bytes, 1.0),
         scale=format_bytes(found.row_bytes),
-        legend=tuple((category, category.label) for category in CATEGORIES if category.key in present),
+        legend=tuple((category, _(category.label)) for category in CATEGORIES if category.key in present),
         has_marks=any(row.marks for row in rows),
-        omitted="" if not found.omitted_bytes else f"{format_bytes(found.omitted_bytes)} in further segments not drawn",
+        omitted=_("{size} in further segments not drawn").format(size=format_bytes(found.omitted_bytes))
+        if found.omitted_bytes
+        else "",
     )
 
 
@@ -161,13 +188,17 @@ def _row(row: MapRow, row_bytes: int, pool: str) -> MapRowView:
         paths.setdefault(category.key, []).append(f"M{_short(begin)} 0h{_short(width)}v10h-{_short(width)}z")
     idle = sum(run.bytes for run in row.runs if run.kind == "idle")
     return MapRowView(
-        pool=one_line(pool, 80),
+        pool=one_line(told(pool), 80),
         serves_request=row.serves_request,
         width=row.used_bytes / row_bytes,
         paths=tuple(PathView(categories[key], "".join(parts)) for key, parts in paths.items()),
         marks=tuple(mark / row_bytes for mark in row.in_the_way),
-        in_words=f"{row.pool} from {row.first_address:#x}: {format_bytes(row.used_bytes)}, of it about "
-        f"{format_bytes(idle)} idle",
+        in_words=_("{pool} from {address}: {size}, of it about {idle} idle").format(
+            pool=told(row.pool),
+            address=f"{row.first_address:#x}",
+            size=format_bytes(row.used_bytes),
+            idle=format_bytes(idle),
+        ),
     )
 
 

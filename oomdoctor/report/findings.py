@@ -6,10 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..model.diagnosis import Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
+from ..language import N_, _, told
+from ..model.diagnosis import Confidence, Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
 from ..model.units import format_bytes
 from .anchors import Anchors
-from .text import format_value, one_line
+from .text import format_value, listed, one_line
+
+CONFIDENCE = {
+    Confidence.CONFIRMED: N_("confirmed"),
+    Confidence.LIKELY: N_("likely"),
+    Confidence.POSSIBLE: N_("possible"),
+}
 
 _LINE, _SOURCE, _PROSE = 400, 240, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
@@ -54,6 +61,8 @@ class FindingView:
     family: str
     title: str
     confidence: str
+    sureness: str
+    """The confidence in the language of the report."""
     scope: str
     explain: tuple[str, ...]
     """Paragraphs."""
@@ -91,9 +100,10 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
             family=one_line(finding.family, 40),
             title=one_line(finding.title, _LINE),
             confidence=finding.confidence.value,
-            scope=one_line(", ".join(finding.scope.values()), 80),
+            sureness=_(CONFIDENCE[finding.confidence]),
+            scope=one_line(listed(finding.scope.values()), 80),
             explain=tuple(one_line(each, _PROSE) for each in re.split(r"\n\s*\n", finding.explain) if each.strip()),
-            owner=None if finding.owner is None else one_line(finding.owner, _LINE),
+            owner=None if finding.owner is None else one_line(told(finding.owner), _LINE),
             explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
             speaks_for=tuple(_evidence(each, finding, anchors) for each in finding.evidence if each.speaks == "for"),
             speaks_against=tuple(
@@ -113,21 +123,23 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
 def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors) -> EvidenceView:
     return EvidenceView(
         fact=one_line(item.fact, 120),
-        meaning=one_line(item.meaning, _LINE),
+        meaning=one_line(_(item.meaning), _LINE),
         value=format_value(item.value, item.unit),
-        source=one_line(item.source, _SOURCE),
+        source=one_line(told(item.source), _SOURCE),
         anchor=anchors.of_source(item.source) or anchors.of_fact(item.fact, finding.scope.values()),
     )
 
 
 def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
-    unknown = ", ".join(remedy.check_first)
+    unknown = listed(map(_, remedy.check_first))
     return RemedyView(
         do=one_line(remedy.do, _LINE),
-        check_first=one_line(f"Check first, the input does not show it: {unknown}.", _LINE) if unknown else "",
+        check_first=one_line(_("Check first, the input does not show it: {facts}.").format(facts=unknown), _LINE)
+        if unknown
+        else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
         lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
-        note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
+        note="" if remedy.set is None else one_line(_(remedy.set.note), _LINE),
         effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
         enough=remedy.enough,
         cost=one_line(remedy.cost, _PROSE),
@@ -140,10 +152,10 @@ def _effect(remedy: Remedy) -> str:
     if remedy.simulated is not None:
         return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
-        return {True: "Enough by itself.", False: "Not enough by itself.", None: ""}[remedy.enough]
-    frees = f"Frees {format_bytes(remedy.frees_bytes)}"
-    return {
-        True: f"{frees}, which is enough.",
-        False: f"{frees}, which is not enough by itself.",
-        None: f"{frees}; whether that is enough is not known.",
+        return {True: _("Enough by itself."), False: _("Not enough by itself."), None: ""}[remedy.enough]
+    frees = {
+        True: _("Frees {size}, which is enough."),
+        False: _("Frees {size}, which is not enough by itself."),
+        None: _("Frees {size}; whether that is enough is not known."),
     }[remedy.enough]
+    return frees.format(size=format_bytes(remedy.frees_bytes))

@@ -12,6 +12,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ..language import _, chosen, ngettext
 from ..model.diagnosis import Diagnosis
 from . import svg
 from .interactive import page_data, scripts
@@ -19,6 +20,10 @@ from .map_svg import segment_map
 from .view import MISUSED, RECKONED, view_report
 from .window_svg import stacked_areas
 
+_TAGS = {"en": "en", "zh": "zh-Hans"}
+"""The languages as HTML names them."""
+_FONTS = {"zh": "chinese.css"}
+"""Style sheets that a language needs besides."""
 _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
 
@@ -27,19 +32,21 @@ def render(diagnosis: Diagnosis) -> str:
     view = view_report(diagnosis)
     data = page_data(view.charts, view.windows, view.holdings)
     code = scripts() if data else ()
-    style = "\n".join([style_sheet(), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
+    more = [_asset(_FONTS[chosen()])] if chosen() in _FONTS else []
+    style = "\n".join([style_sheet(), *more, *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             r=view,
             data=data,
+            language_tag=_TAGS[chosen()],
             scripts=code,
             svg=svg,
             segment_map=segment_map,
             stacked_areas=stacked_areas,
-            misused=MISUSED,
-            reckoned=RECKONED,
+            misused=_(MISUSED),
+            reckoned=_(RECKONED),
             # Ours, not the input's: besides the pictures and the scripts the one text that is not escaped.
             style=Markup(style),
             policy=content_security_policy(style, code),
@@ -67,12 +74,16 @@ def _digest(text: str) -> str:
 def _environment() -> Environment:
     environment = Environment(
         autoescape=True,
+        extensions=["jinja2.ext.i18n"],
         undefined=StrictUndefined,
         loader=FunctionLoader(_asset),
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["prose"] = _prose
+    environment.filters["sentence"] = lambda text: text + _(".")
+    # Old texts are escaped by the template like any other; these are ours, and may hold markup.
+    environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
     return environment
 
 

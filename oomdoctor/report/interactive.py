@@ -14,6 +14,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..language import _
 from .owners import HoldingView
 from .palette import CATEGORIES
 from .timeline import Chart
@@ -30,12 +31,27 @@ def page_data(charts: Sequence[Chart], windows: Sequence[WindowView], holdings: 
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
         "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
         "owners": list(_owners(holdings)),
-        "colours": {category.label: category.colour for category in CATEGORIES},
+        "words": _words(),
+        "colours": {_(category.label): category.colour for category in CATEGORIES},
     }
     if not any(data[name] for name in ("charts", "windows", "owners")):
         return Markup("")
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _words() -> dict[str, str]:
+    """What the script says itself."""
+    return {
+        "keys": _("{picture}: arrow keys read values, + and - zoom, Escape shows all"),
+        "failure": _("the failure"),
+        "event": _("event {number}"),
+        "all": _("in all"),
+        "live": _("{place}, live memory"),
+        "hint": _(" area is bytes; open a category by click or Enter, Escape goes back"),
+        "held": _("Who held {place}"),
+        "owner": _("{owner}: {size} ({category}; {how})"),
+    }
 
 
 @cache
@@ -80,7 +96,7 @@ def _owners(holdings: Sequence[HoldingView]) -> Iterator[dict[str, Any]]:
     places: dict[str, dict[str, list[HoldingView]]] = {}
     for row in holdings:
         if row.is_owner and row.bytes > 0:
-            places.setdefault(row.where, {}).setdefault(row.category.label, []).append(row)
+            places.setdefault(row.where, {}).setdefault(_(row.category.label), []).append(row)
     for where, categories in places.items():
         if sum(map(len, categories.values())) < 2:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ..language import _
 from .failed_request import MapRowView, MapView
 from .svg import at, picture
 
@@ -18,11 +19,11 @@ def segment_map(view: MapView, name: str, title: str) -> Markup:
     for row in view.rows:
         if row.pool:
             top += _NAME
-            served = " (serves the request)" if row.serves_request else ""
-            parts.append(Markup('<text class="tick" x="0" y="{}">{}{}</text>').format(top - 5, row.pool, served))
+            pool = _("{pool} (serves the request)").format(pool=row.pool) if row.serves_request else row.pool
+            parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(top - 5, pool))
         parts.append(_row(row, top))
         top += _ROW + _GAP
-    words = "; ".join([view.request, *(row.in_words for row in view.rows)])
+    words = _("; ").join([view.request, *(row.in_words for row in view.rows)])
     return picture("map", name, top, title, words, parts)
 
 

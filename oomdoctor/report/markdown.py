@@ -6,6 +6,7 @@ lines), and text from the input stays text in each of them.
 
 from __future__ import annotations
 
+from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
 from .markup import cell, code, fence, table, text_of
@@ -25,58 +26,76 @@ def render(diagnosis: Diagnosis) -> str:
     if view.other_budgets:
         blocks.append("\n".join(f"- {text_of(in_short(bar))}" for bar in view.other_budgets[:_MOST]))
     if len(view.other_budgets) > _MOST:
-        blocks.append(f"… and {len(view.other_budgets) - _MOST} more in the report.")
+        blocks.append(_("… and {number} more in the report.").format(number=len(view.other_budgets) - _MOST))
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
     if view.comparisons:
+        head = (_("what"), _("reckoned with"), _("seen"), _("apart"))
         rows_of = [(cell(each.what), each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]
-        blocks.append(f"**{RECKONED}**\n\n{table(('what', 'reckoned with', 'seen', 'apart'), rows_of, (1, 2, 3))}")
+        blocks.append(f"**{_(RECKONED)}**\n\n{table(head, rows_of, (1, 2, 3))}")
     if view.misuses:
         rows = [_misuse(each) for each in view.misuses[:_MOST]]
         if len(view.misuses) > _MOST:
-            rows.append(f"- and {len(view.misuses) - _MOST} more")
-        blocks.append("\n".join([f"**{MISUSED}**", "", *rows]))
+            rows.append("- " + _("and {number} more").format(number=len(view.misuses) - _MOST))
+        blocks.append("\n".join([f"**{_(MISUSED)}**", "", *rows]))
     if view.missing:
         rows = [_gap(each) for each in view.missing[:_MOST]]
         if len(view.missing) > _MOST:
-            rows.append(f"- and {len(view.missing) - _MOST} more")
-        blocks.append("\n".join(["**Not seen**", "", *rows]))
-    blocks.append(f"Fingerprint: {code(view.fingerprint)} · oomdoctor {view.version}")
+            rows.append("- " + _("and {number} more").format(number=len(view.missing) - _MOST))
+        blocks.append("\n".join([f"**{_('Not seen')}**", "", *rows]))
+    blocks.append(
+        _("Fingerprint: {code} · oomdoctor {version}").format(code=code(view.fingerprint), version=view.version)
+    )
     return "\n\n".join(blocks) + "\n"
 
 
 def _misuse(misuse: Misuse) -> str:
-    instead = " ".join(filter(None, (text_of(misuse.instead), " or ".join(map(code, misuse.lines)))))
-    return f"- {code(misuse.what)} ({misuse.outcome}): {text_of(misuse.why)}. {instead}".rstrip()
+    instead = " ".join(filter(None, (text_of(misuse.instead), _(" or ").join(map(code, misuse.lines)))))
+    return (
+        "- "
+        + _("{what} ({outcome}): {why}. {instead}")
+        .format(what=code(misuse.what), outcome=misuse.outcome, why=text_of(misuse.why), instead=instead)
+        .rstrip()
+    )
 
 
 def _gap(missing: MissingView) -> str:
-    why = f": {text_of(missing.why)}" if missing.why else ""
+    what = text_of(missing.what)
+    if missing.why:
+        what = _("{what}: {why}").format(what=what, why=text_of(missing.why))
     how = f" → {code(missing.how_to_get_it)}" if missing.how_to_get_it else ""
-    return f"- {text_of(missing.what)}{why}{how}"
+    return f"- {what}{how}"
 
 
 def _budget(bar: BudgetView) -> str:
     rows = [(cell(each.name), each.size, each.share, cell(each.how_known)) for each in bar.segments]
     if not rows:
-        rows.append(("parts not measured", "", "", ""))
-    rows.append(("**in all**", f"**{bar.total}**", "", ""))
+        rows.append((_("parts not measured"), "", "", ""))
+    rows.append((f"**{_('in all')}**", f"**{bar.total}**", "", ""))
     if bar.request is not None:
-        rows.append(("asked for, did not fit", bar.request.size, "", ""))
-    parts = table((cell(bar.where), "size", "share", "how known"), rows, (1, 2))
+        rows.append((_("asked for, did not fit"), bar.request.size, "", ""))
+    parts = table((cell(bar.where), _("size"), _("share"), _("how known")), rows, (1, 2))
     return f"{parts}\n\n{bar.over}" if bar.over else parts
 
 
 def _cause(view: ReportView) -> list[str]:
     cause = view.cause
     if cause is None:
-        return [f"**Cause:** {view.no_cause}"]
-    scope = f" on {text_of(cause.scope)}" if cause.scope else ""
+        return [_("**Cause:** {cause}").format(cause=view.no_cause)]
+    words = _("**Cause ({confidence}):** {title} ({rule}, {cause})")
+    if cause.scope:
+        words = _("**Cause ({confidence}):** {title} on {place} ({rule}, {cause})")
     blocks = [
-        f"**Cause ({cause.confidence}):** {text_of(cause.title)}{scope} ({text_of(cause.rule)}, {text_of(cause.cause)})"
+        words.format(
+            confidence=cause.sureness,
+            title=text_of(cause.title),
+            place=text_of(cause.scope),
+            rule=text_of(cause.rule),
+            cause=text_of(cause.cause),
+        )
     ]
     if cause.owner:
-        blocks.append(f"**Held by:** {text_of(cause.owner)}")
+        blocks.append(_("**Held by:** {owner}").format(owner=text_of(cause.owner)))
     return blocks
 
 
@@ -84,9 +103,9 @@ def _change(view: ReportView) -> list[str]:
     change = view.change
     if change is None:
         return []
-    blocks = [f"**Change this:** {text_of(change.do)}"]
+    blocks = [_("**Change this:** {what}").format(what=text_of(change.do))]
     for place, line in enumerate(change.lines):
-        blocks.extend(["or"] if place else [])
+        blocks.extend([_("or")] if place else [])
         blocks.append(fence(line))
     if change.effect:
         blocks.append(change.effect)

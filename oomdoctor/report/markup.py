@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from ..language.wrapping import cells, padded
 from .text import shorten
 
 _CELL = 60
@@ -16,14 +17,14 @@ _BLOCK_START = re.compile(r"^(?:[-+>=#]|\d+[.)](?=\s))")
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: Collection[int]) -> str:
     """A table, the columns `numbers` to the right; it also lines up as raw text, for places that show it so."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    widths = [max(cells(row[column]) for row in (head, *rows)) for column in range(len(head))]
 
     def line(cells: tuple[str, ...]) -> str:
-        padded = (
-            cell.rjust(width) if column in numbers else cell.ljust(width)
+        lined_up = (
+            padded(cell, width, right=column in numbers)
             for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
-        return f"| {' | '.join(padded)} |"
+        return f"| {' | '.join(lined_up)} |"
 
     rule = "".join("|" + "-" * (width + 1) + (":" if column in numbers else "-") for column, width in enumerate(widths))
     return "\n".join([line(head), rule + "|", *(line(row) for row in rows)])

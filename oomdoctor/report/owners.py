@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ..language import _, told
 from ..model.diagnosis import Budget, Holding
 from ..model.units import format_bytes
 from .palette import Category, category_of
@@ -55,13 +56,13 @@ def _category(where: str, owners: Sequence[Holding], total: int) -> Iterator[Hol
     depth = 0
     if len(owners) > 1:
         size, count = sum(each.bytes for each in owners), sum(each.count for each in owners)
-        yield _row(where, name, name, size, f"{count:,}", "sum", total, is_owner=False)
+        yield _row(where, name, name, size, f"{count:,}", _("sum"), total, is_owner=False)
         depth = 1
     for each in owners:
         kind = name or each.owner
         yield _row(where, each.owner, kind, each.bytes, f"{each.count:,}", each.how_known, total, depth=depth)
         for part in each.parts:
-            yield _row(where, part.name, kind, part.bytes, "", "part of it", total, depth=depth + 1, is_owner=False)
+            yield _row(where, part.name, kind, part.bytes, "", _("part of it"), total, depth=depth + 1, is_owner=False)
 
 
 def _row(
@@ -77,14 +78,14 @@ def _row(
     is_owner: bool = True,
 ) -> HoldingView:
     return HoldingView(
-        where=one_line(where, 60),
-        owner=one_line(owner, _LINE),
+        where=one_line(told(where), 60),
+        owner=one_line(told(owner), _LINE),
         category=category_of(kind),
         bytes=size,
         size=format_bytes(size),
         share=format_share(size, total),
         count=count,
-        how_known=one_line(how_known, 80),
+        how_known=one_line(told(how_known), 80),
         fraction=0.0,
         depth=depth,
         is_owner=is_owner,

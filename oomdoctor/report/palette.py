@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..language import N_
+
 INK = "#14171c"
 """Text on a coloured segment, in both colour schemes."""
 
@@ -26,28 +28,31 @@ class Category:
 
 
 CATEGORIES = (
-    Category("unattributed", "unattributed", "#c3c8d0", ("unattributed", "unexplained", "unaccounted")),
+    Category("unattributed", N_("unattributed"), "#c3c8d0", ("unattributed", "unexplained", "unaccounted")),
     Category(
-        "idle", "idle in the allocator", "#e9df8e",
+        "idle", N_("idle in the allocator"), "#e9df8e",
         ("idle", "freed, waiting", "fragment", "unallocated", "inactive", "releasable"),
     ),
-    Category("free", "free", "#ffffff", ("free ", "available", "unused", "left for", "below the limit")),
-    Category("others", "other processes", "#bb6e36", ("other process", "foreign", "neighbour", "other user", "others")),
-    Category("gradients", "gradients", "#9baffa", ("gradient", "grads", "grad ")),
-    Category("optimizer", "optimizer state", "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
+    Category("free", N_("free"), "#ffffff", ("free ", "available", "unused", "left for", "below the limit")),
     Category(
-        "activations", "activations", "#d9b040",
+        "others", N_("other processes"), "#bb6e36",
+        ("other process", "foreign", "neighbour", "other user", "others"),
+    ),
+    Category("gradients", N_("gradients"), "#9baffa", ("gradient", "grads", "grad ")),
+    Category("optimizer", N_("optimizer state"), "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
+    Category(
+        "activations", N_("activations"), "#d9b040",
         ("activation", "workspace", "temporar", "compute buffer", "logits", "batches", "attention scores",
          "saved for backward"),
     ),
-    Category("kv", "keys and values", "#639774", ("kv", "keys and values", "key/value", "past_key")),
-    Category("weights", "weights", "#567fec", ("weight", "parameter", "buffers of the model", "model")),
+    Category("kv", N_("keys and values"), "#639774", ("kv", "keys and values", "key/value", "past_key")),
+    Category("weights", N_("weights"), "#567fec", ("weight", "parameter", "buffers of the model", "model")),
     Category(
-        "context", "context and libraries", "#9292ac",
+        "context", N_("context and libraries"), "#9292ac",
         ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph",
          "other mappings"),
     ),
-    Category("held", "live, kind not known", "#c2c888"),
+    Category("held", N_("live, kind not known"), "#c2c888"),
 )  # fmt: skip
 
 _BY_KEY = {category.key: category for category in CATEGORIES}

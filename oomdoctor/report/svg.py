@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ..language import _
+from ..language.wrapping import cells
 from .bars import BudgetView, Segment
 from .palette import INK, Category
 from .timeline import Chart
@@ -124,7 +126,9 @@ def timeline(chart: Chart, name: str) -> Markup:
             '<text class="tick" x="100%" y="{0}" text-anchor="end">{2}</text>'
         ).format(bottom + 16, chart.begin, chart.end)
     )
-    return picture("timeline", name, bottom + 22, f"{chart.where} over time", chart.in_words, parts)
+    return picture(
+        "timeline", name, bottom + 22, _("{place} over time").format(place=chart.where), chart.in_words, parts
+    )
 
 
 def curve_sample(place: int) -> Markup:
@@ -146,7 +150,7 @@ def picture(kind: str, name: str, height: int, title: str, description: str, par
 def _segment(segment: Segment) -> Markup:
     room = int(segment.width * _COLUMN / _CHARACTER) - 2
     label = Markup("")
-    if room >= max(len(segment.name), len(segment.size)):
+    if room >= max(cells(segment.name), len(segment.size)):
         free = segment.category.key == "free"
         # The halo in the segment's own colour keeps a label readable on a pattern.
         look = (
@@ -157,10 +161,11 @@ def _segment(segment: Segment) -> Markup:
         label = Markup('<text {look} x="8" y="20">{name}</text><text {look} x="8" y="36">{size}</text>').format(
             look=look, name=segment.name, size=segment.size
         )
+    title = _("{name}: {size} {share}").format(name=segment.name, size=segment.size, share=segment.share)
     # A picture inside the picture clips a label that a narrow window leaves no room for.
     return Markup('<svg x="{}" y="1" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
         at(segment.start), at(segment.width), _BAR,
-        f"{segment.name}: {segment.size} {segment.share}", _fill(segment.category, edge=True), label,
+        title, _fill(segment.category, edge=True), label,
     )  # fmt: skip
 
 
@@ -170,9 +175,10 @@ def _request(bar: BudgetView) -> Markup:
     box = Markup(
         '<rect class="request" fill="none" stroke="currentColor" x="{}" y="52" width="{}" height="15" rx="2"/>'
     ).format(at(request.start), at(request.width))
-    cut = " (cut: larger than this picture)" if request.cut else ""
-    text = f"asked for {request.size}{cut}"
-    end, room = request.start + request.width, 0.0105 * len(text)
+    text = _("asked for {size}").format(size=request.size)
+    if request.cut:
+        text = _("asked for {size} (cut: larger than this picture)").format(size=request.size)
+    end, room = request.start + request.width, 0.0105 * cells(text)
     # Before the box, behind it, or in it: wherever the name is not cut off by the picture's edge.
     if request.start > room:
         place, anchor, shift = request.start, "end", -8

@@ -10,6 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..language import _
+from ..language.wrapping import cells, wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
 from .view import MISUSED, RECKONED, ReportView, view_report
@@ -38,13 +40,13 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
         _say(console, in_short(bar))
     hidden = len(view.other_budgets) - _MOST
     if hidden > 0:
-        _say(console, f"… and {hidden} more in the report", style="dim")
+        _say(console, _("… and {number} more in the report").format(number=hidden), style="dim")
     _cause(view, console)
     _change(view, console)
     _comparisons(view, console)
     _misuses(view, console)
     _missing(view, console)
-    _heading(console, "Fingerprint", view.fingerprint)
+    _heading(console, _("Fingerprint"), view.fingerprint)
 
 
 def _verdict(view: ReportView, console: Console) -> None:
@@ -57,7 +59,7 @@ def _verdict(view: ReportView, console: Console) -> None:
 
 def _budget(bar: BudgetView, console: Console) -> None:
     console.print()
-    _say(console, f"{bar.where}, {bar.total}", style="bold")
+    _say(console, _("{place}, {total}").format(place=bar.where, total=bar.total), style="bold")
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column(ratio=None, max_width=30, overflow="fold")
     table.add_column(justify="right", no_wrap=True)
@@ -70,9 +72,9 @@ def _budget(bar: BudgetView, console: Console) -> None:
         table.add_row(Text(each.name), each.size, each.share, mark)
     if bar.request is not None:
         blocks = max(round(bar.request.width * room), 1)
-        table.add_row(Text("asked for, did not fit"), bar.request.size, "", Text("░" * blocks, style="bold"))
+        table.add_row(Text(_("asked for, did not fit")), bar.request.size, "", Text("░" * blocks, style="bold"))
     if not bar.segments:
-        table.add_row(Text("parts not measured"), "", "", "")
+        table.add_row(Text(_("parts not measured")), "", "", "")
     console.print(Padding(table, (0, 0, 0, 2)))
     if bar.over:
         _say(console, bar.over, style="dim")
@@ -81,21 +83,27 @@ def _budget(bar: BudgetView, console: Console) -> None:
 def _cause(view: ReportView, console: Console) -> None:
     cause = view.cause
     if cause is None:
-        _heading(console, "Cause", view.no_cause)
+        _heading(console, _("Cause"), view.no_cause)
         return
-    _heading(console, "Cause", f"{cause.title} ({cause.confidence}; {cause.rule}, {cause.cause})")
+    words = _("{title} ({confidence}; {rule}, {cause})").format(
+        title=cause.title, confidence=cause.sureness, rule=cause.rule, cause=cause.cause
+    )
+    _heading(console, _("Cause"), words)
     if cause.owner:
-        _heading(console, "Who held it", cause.owner)
-    others = [f"{each.rule} {each.title} ({each.confidence})" for each in view.findings[1:3]]
+        _heading(console, _("Who held it"), cause.owner)
+    others = [
+        _("{rule} {title} ({confidence})").format(rule=each.rule, title=each.title, confidence=each.sureness)
+        for each in view.findings[1:3]
+    ]
     if others:
-        _heading(console, "Also", "; ".join(others))
+        _heading(console, _("Also"), _("; ").join(others))
 
 
 def _change(view: ReportView, console: Console) -> None:
     change = view.change
     if change is None:
         return
-    _heading(console, "Change this", change.do)
+    _heading(console, _("Change this"), change.do)
     for line in change.lines:
         # Not wrapped: a line that the terminal breaks is still one line when it is copied.
         console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
@@ -110,34 +118,41 @@ def _change(view: ReportView, console: Console) -> None:
 def _comparisons(view: ReportView, console: Console) -> None:
     if not view.comparisons:
         return
-    _heading(console, RECKONED, "")
+    _heading(console, _(RECKONED), "")
     for each in view.comparisons[:_MOST]:
-        _say(console, f"- {each.what}: {each.reckoned} reckoned, {each.seen} seen, {each.apart}")
+        words = _("{what}: {reckoned} reckoned, {seen} seen, {apart}").format(
+            what=each.what, reckoned=each.reckoned, seen=each.seen, apart=each.apart
+        )
+        _say(console, f"- {words}")
 
 
 def _misuses(view: ReportView, console: Console) -> None:
     if not view.misuses:
         return
-    _heading(console, MISUSED, "")
+    _heading(console, _(MISUSED), "")
     for each in view.misuses[:_MOST]:
-        _say(console, f"- {each.what}: {each.outcome}. {each.why}.{f' {each.instead}' if each.instead else ''}")
+        words = _("{what}: {outcome}. {why}. {instead}").format(
+            what=each.what, outcome=each.outcome, why=each.why, instead=each.instead
+        )
+        _say(console, f"- {words.rstrip()}")
         for line in each.lines:
             console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
     if len(view.misuses) > _MOST:
-        _say(console, f"- and {len(view.misuses) - _MOST} more in the report")
+        _say(console, "- " + _("and {number} more in the report").format(number=len(view.misuses) - _MOST))
 
 
 def _missing(view: ReportView, console: Console) -> None:
     if not view.missing:
         return
-    _heading(console, "Not seen", "")
+    _heading(console, _("Not seen"), "")
     table = Table.grid(padding=(0, 1))
     for each in view.missing[:_MOST]:
-        table.add_row("-", Text(f"{each.what}: {each.why}" if each.why else each.what, overflow="fold"))
+        words = _("{what}: {why}").format(what=each.what, why=each.why) if each.why else each.what
+        table.add_row("-", Text(_lines(words, console.width - 4), overflow="fold"))
         if each.how_to_get_it:
             table.add_row("", Text(each.how_to_get_it, overflow="fold", style="green"))
     if len(view.missing) > _MOST:
-        table.add_row("-", Text(f"and {len(view.missing) - _MOST} more in the report"))
+        table.add_row("-", Text(_("and {number} more in the report").format(number=len(view.missing) - _MOST)))
     console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
 
 
@@ -149,4 +164,10 @@ def _heading(console: Console, name: str, text: str) -> None:
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
+    text = _lines(text, console.width - 2)
     console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, 2)), highlight=False)
+
+
+def _lines(text: str, width: int) -> str:
+    """Broken where Chinese may break: rich breaks at blanks only. Other text is left to it."""
+    return text if cells(text) == len(text) else "\n".join(wrap(text, width))

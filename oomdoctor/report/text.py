@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from ..language import N_, _
 from ..model.facts import FactValue
 from ..model.units import format_bytes, format_seconds
 
-NOT_MEASURED = "not measured"
+NOT_MEASURED = N_("not measured")
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff9-\ufffb{_BIDI}]")
@@ -37,11 +39,11 @@ def shorten(text: str, limit: int) -> str:
 def format_value(value: FactValue, unit: str) -> str:
     """A fact's value as people read it."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     if isinstance(value, str):
         return one_line(value, 400)
     if value != value or value in (float("inf"), float("-inf")):
-        return NOT_MEASURED
+        return _(NOT_MEASURED)
     if unit == "bytes":
         return format_bytes(value)
     if unit == "seconds":
@@ -49,7 +51,12 @@ def format_value(value: FactValue, unit: str) -> str:
     if unit == "ratio":
         return f"{100 * value:.1f} %"
     number = f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
-    return f"{number} tokens" if unit == "tokens" else number
+    return _("{number} tokens").format(number=number) if unit == "tokens" else number
+
+
+def listed(items: Iterable[str]) -> str:
+    """Things of a kind, one after the other."""
+    return _(", ").join(items)
 
 
 def format_share(part: int, whole: int) -> str:

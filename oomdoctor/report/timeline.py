@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..language import _, told
 from ..model.diagnosis import Incident, Series
 from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
@@ -124,8 +125,8 @@ def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Inc
     begin = min(course[0][0] for course in courses)
     end = max(course[-1][0] for course in courses)
     span = end - begin or 1.0
-    told = [] if relative else [each for each in incidents if _falls_into(each, begin, end)]
-    failure = told[0].when_seconds if told else None
+    seen = [] if relative else [each for each in incidents if _falls_into(each, begin, end)]
+    failure = seen[0].when_seconds if seen else None
     zero = end if failure is None else failure
     limits = {each.limit_bytes: each for each in group if each.limit_bytes is not None and each.limit_bytes > 0}
     drawn_limits = sorted(limit for limit in limits if limit <= top)
@@ -134,22 +135,29 @@ def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Inc
         _curve(each, course, begin, span, zero, ceiling, place)
         for place, (each, course) in enumerate(zip(group, courses, strict=True))
     )
-    place = one_line(where, 60)
-    peaks = "; ".join(f"{curve.name} peaked at {curve.peak} and ended at {curve.last}" for curve in curves)
-    bounds = "".join(f"; limit {format_bytes(limit)}" for limit in sorted(limits))
+    place = one_line(told(where), 60)
+    courses_told = [
+        _("{curve} peaked at {peak} and ended at {last}").format(curve=curve.name, peak=curve.peak, last=curve.last)
+        for curve in curves
+    ]
+    courses_told += [_limit(limit) for limit in sorted(limits)]
+    duration = format_seconds(span)
+    in_words = _("{place} over {time}: {curves}.").format(place=place, time=duration, curves=_("; ").join(courses_told))
     return Chart(
         where=place,
         curves=curves,
-        limits=tuple(Mark(limit / ceiling, f"limit {format_bytes(limit)}") for limit in drawn_limits),
+        limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in drawn_limits),
         grid=_grid(ceiling, top),
-        moments=tuple(_moments(told, begin, span, zero)),
-        duration=format_seconds(span),
+        moments=tuple(_moments(seen, begin, span, zero)),
+        duration=duration,
         relative=relative,
-        begin="start" if failure is None else f"{format_seconds(zero - begin)} before the failure",
+        begin=_("start")
+        if failure is None
+        else _("{time} before the failure").format(time=format_seconds(zero - begin)),
         end=_end(failure, end, span),
         ceiling_bytes=ceiling,
         limits_bytes=tuple(drawn_limits),
-        in_words=f"{place} over {format_seconds(span)}: {peaks}{bounds}.",
+        in_words=in_words,
     )
 
 
@@ -163,11 +171,11 @@ def _curve(
     place: int,
 ) -> Curve:
     return Curve(
-        name=one_line(series.name, 60),
+        name=one_line(told(series.name), 60),
         points=tuple(((time - begin) / span, value / ceiling) for time, value in points),
         peak=format_bytes(max(value for _, value in points)),
         last=format_bytes(points[-1][1]),
-        how_sampled=one_line(series.how_sampled, 80),
+        how_sampled=one_line(told(series.how_sampled), 80),
         place=place,
         times_seconds=tuple(round(time - zero, 4) for time, _ in points),
         values_bytes=tuple(value for _, value in points),
@@ -180,17 +188,23 @@ def _falls_into(incident: Incident, begin: float, end: float) -> bool:
     return when is not None and begin <= when <= end + _SOON_SECONDS
 
 
-def _moments(told: list[Incident], begin: float, span: float, zero: float) -> Iterator[Moment]:
-    for each in told[:_MOST_MOMENTS]:
+def _moments(seen: list[Incident], begin: float, span: float, zero: float) -> Iterator[Moment]:
+    for each in seen[:_MOST_MOMENTS]:
         if each.when_seconds is not None:
             at = min((each.when_seconds - begin) / span, 1.0)
-            yield Moment(at, round(each.when_seconds - zero, 4), one_line(each.cause, 60))
+            yield Moment(at, round(each.when_seconds - zero, 4), one_line(told(each.cause), 60))
 
 
 def _end(failure: float | None, end: float, span: float) -> str:
     if failure is None:
-        return f"{format_seconds(span)} later"
-    return "the failure" if abs(end - failure) <= 0.01 * span else f"{format_seconds(abs(end - failure))} after it"
+        return _("{time} later").format(time=format_seconds(span))
+    if abs(end - failure) <= 0.01 * span:
+        return _("the failure")
+    return _("{time} after it").format(time=format_seconds(abs(end - failure)))
+
+
+def _limit(size: int) -> str:
+    return _("limit {size}").format(size=format_bytes(size))
 
 
 def _course(series: Series) -> list[tuple[float, int]]:

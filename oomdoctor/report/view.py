@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from .. import __version__
+from ..language import N_, _, told
 from ..model.diagnosis import (
     Budget,
     Comparison,
     Diagnosis,
+    Incident,
     InputRecord,
     Misuse,
     Verdict,
@@ -31,29 +33,31 @@ from .timeline import Chart, view_charts
 from .window import WindowView, view_window
 
 TAGS = {
-    Verdict.OUT_OF_MEMORY: "Out of memory",
-    Verdict.DEGRADED: "Degraded, not dead",
-    Verdict.NOT_OUT_OF_MEMORY: "Not out of memory",
-    Verdict.NO_FAILURE: "No failure",
-    Verdict.UNDETERMINED: "Cause not determined",
+    Verdict.OUT_OF_MEMORY: N_("Out of memory"),
+    Verdict.DEGRADED: N_("Degraded, not dead"),
+    Verdict.NOT_OUT_OF_MEMORY: N_("Not out of memory"),
+    Verdict.NO_FAILURE: N_("No failure"),
+    Verdict.UNDETERMINED: N_("Cause not determined"),
 }
 
 NO_CAUSE = {
-    Verdict.NO_FAILURE: "None: the input shows no failure for want of memory.",
-    Verdict.UNDETERMINED: "Not determined: no known cause matches this evidence.",
+    Verdict.NO_FAILURE: N_("None: the input shows no failure for want of memory."),
+    Verdict.UNDETERMINED: N_("Not determined: no known cause matches this evidence."),
 }
 
-MISUSED = "What here does not do what it says"
+MISUSED = N_("What here does not do what it says")
 """The heading over the misuses."""
 
-RECKONED = "What the engine reckoned with, and what was seen"
+RECKONED = N_("What the engine reckoned with, and what was seen")
 """The heading over the comparisons."""
 
 OUTCOMES = {
-    "refused": "the program ends with it",
-    "ignored": "nothing reads it",
-    "unsafe": "it does something else",
+    "refused": N_("the program ends with it"),
+    "ignored": N_("nothing reads it"),
+    "unsafe": N_("it does something else"),
 }
+
+STATUS = {"read": N_("read"), "partly": N_("partly"), "refused": N_("refused")}
 
 _HEADLINE, _LINE, _SOURCE, _HOLDER, _PROSE = 320, 400, 240, 46, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
@@ -179,7 +183,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
     anchors = make_anchors(tuple(diagnosis.facts), diagnosis.excerpts)
     bars = [view_budget(budget) for budget in budgets]
     findings = view_findings(diagnosis, anchors)
-    headline, lead = split_summary(diagnosis.summary, TAGS[diagnosis.verdict])
+    headline, lead = split_summary(diagnosis.summary, _(TAGS[diagnosis.verdict]))
     holdings = view_holdings(diagnosis.holdings, diagnosis.budgets)
     environment = diagnosis.environment
     return ReportView(
@@ -194,7 +198,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         budget=bars[0] if bars else None,
         other_budgets=tuple(bars[1:]),
         cause=findings[0] if findings else None,
-        no_cause="" if findings else NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED]),
+        no_cause="" if findings else _(NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED])),
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
         comparisons=tuple(_comparison(each) for each in diagnosis.comparisons),
@@ -207,11 +211,11 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         holdings=holdings,
         incidents=tuple(
             IncidentView(
-                when="time not known" if each.when_seconds is None else format_time(each.when_seconds),
-                where=one_line(each.where, 80),
-                cause=one_line(f"{each.cause}; {each.then}" if each.then else each.cause, _LINE),
+                when=_("time not known") if each.when_seconds is None else format_time(each.when_seconds),
+                where=one_line(told(each.where), 80),
+                cause=one_line(_cause_of(each), _LINE),
                 requested="" if each.requested_bytes is None else format_bytes(each.requested_bytes),
-                source=one_line(each.source, _SOURCE),
+                source=one_line(told(each.source), _SOURCE),
             )
             for each in diagnosis.incidents
         ),
@@ -222,10 +226,15 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         excerpts=tuple(_excerpts(diagnosis)),
         facts=tuple(_facts(diagnosis, anchors)),
         inputs=tuple(
-            InputRecord(one_line(each.path, _SOURCE), one_line(each.kind, 40), each.status, one_line(each.why, _LINE))
+            InputRecord(
+                one_line(each.path, _SOURCE),
+                one_line(_(each.kind), 40),
+                _(STATUS.get(each.status, each.status)),
+                one_line(told(each.why), _LINE),
+            )
             for each in diagnosis.inputs
         ),
-        notes=tuple(one_line(note, _LINE) for note in diagnosis.notes),
+        notes=tuple(one_line(told(note), _LINE) for note in diagnosis.notes),
     )
 
 
@@ -233,7 +242,7 @@ def split_summary(summary: str, otherwise: str) -> tuple[str, str]:
     """The summary's first sentence, and the rest. A full stop inside a number or a name ends no sentence."""
     text = one_line(summary)
     if not text:
-        return otherwise + ".", ""
+        return otherwise + _("."), ""
     first, *rest = _SENTENCE_END.split(text, maxsplit=1)
     if re.match(r"[a-z]+[ ,]", first):  # an ordinary word: neither `cuda:0` nor `vLLM`
         first = first[0].upper() + first[1:]
@@ -248,51 +257,61 @@ def format_time(seconds: float) -> str:
         return f"{seconds!r} s"
 
 
+def _cause_of(incident: Incident) -> str:
+    if not incident.then:
+        return told(incident.cause)
+    return _("{cause}; {then}").format(cause=told(incident.cause), then=told(incident.then))
+
+
 def _comparison(comparison: Comparison) -> ComparisonView:
     apart = comparison.seen_bytes - comparison.reckoned_bytes
     return ComparisonView(
-        what=one_line(comparison.what, _LINE),
+        what=one_line(told(comparison.what), _LINE),
         reckoned=format_bytes(comparison.reckoned_bytes),
         seen=format_bytes(comparison.seen_bytes),
         apart=f"{'+' if apart > 0 else '-' if apart < 0 else ''}{format_bytes(abs(apart))}",
-        how_reckoned=one_line(comparison.how_reckoned, _SOURCE),
-        how_seen=one_line(comparison.how_seen, _SOURCE),
+        how_reckoned=one_line(told(comparison.how_reckoned), _SOURCE),
+        how_seen=one_line(told(comparison.how_seen), _SOURCE),
     )
 
 
 def _misuse(misuse: Misuse) -> Misuse:
-    colon = ":" if misuse.lines and misuse.instead and misuse.instead[-1:] != "?" else ""
+    colon = _(":") if misuse.lines and misuse.instead and misuse.instead[-1:] != "?" else ""
     return Misuse(
         what=one_line(misuse.what, _LINE),
-        outcome=OUTCOMES.get(misuse.outcome, misuse.outcome),
-        why=one_line(misuse.why, _LINE),
-        instead=one_line(misuse.instead + colon, _LINE),
+        outcome=_(OUTCOMES.get(misuse.outcome, misuse.outcome)),
+        why=one_line(told(misuse.why), _LINE),
+        instead=one_line(told(misuse.instead) + colon, _LINE),
         lines=tuple(one_line(line) for line in misuse.lines),
-        where=one_line(misuse.where, _SOURCE),
+        where=one_line(told(misuse.where), _SOURCE),
     )
 
 
 def _not_read(diagnosis: Diagnosis) -> Iterator[MissingView]:
     for each in diagnosis.inputs:
         if each.status != "read":
-            read = "read in part" if each.status == "partly" else "not read"
-            yield MissingView(one_line(f"{each.path} ({read})", _LINE), one_line(each.why, _LINE), "")
+            read = _("{path} (read in part)") if each.status == "partly" else _("{path} (not read)")
+            yield MissingView(one_line(read.format(path=each.path), _LINE), one_line(told(each.why), _LINE), "")
 
 
 def _missing(diagnosis: Diagnosis) -> Iterator[MissingView]:
     for each in diagnosis.missing:
-        yield MissingView(one_line(each.what, _LINE), one_line(each.why, _LINE), one_line(each.how_to_get_it, 1000))
+        yield MissingView(
+            one_line(told(each.what), _LINE), one_line(told(each.why), _LINE), one_line(told(each.how_to_get_it), 1000)
+        )
 
 
 def _tag(diagnosis: Diagnosis) -> str:
     """The verdict in a word or two, with how many failures the input holds where that is more than one."""
-    verdict, several = TAGS[diagnosis.verdict], len(diagnosis.incidents)
+    verdict, several = _(TAGS[diagnosis.verdict]), len(diagnosis.incidents)
     counted = diagnosis.facts.value("oom.count")
     if several > 1 and isinstance(counted, int):
         several = max(several, counted)  # of very many not each has a record
     if diagnosis.verdict is Verdict.UNDETERMINED and diagnosis.findings:
-        verdict = "No failed allocation seen"
-    return verdict if several < 2 else f"{verdict} · the latest of {several} failures in the input"
+        verdict = _("No failed allocation seen")
+    if several < 2:
+        return verdict
+    return _("{verdict} · the latest of {number} failures in the input").format(verdict=verdict, number=several)
 
 
 def _primary_first(diagnosis: Diagnosis) -> list[Budget]:
@@ -321,12 +340,12 @@ def _figures(budget: Budget | None, bar: BudgetView | None) -> tuple[Figure, ...
         return ()
     figures = []
     if budget.request_bytes is not None:
-        figures.append(Figure("asked for", format_bytes(budget.request_bytes)))
+        figures.append(Figure(_("asked for"), format_bytes(budget.request_bytes)))
     if bar.free_bytes is not None:
-        free = "free" if ":" in budget.where or budget.where == "host" else "left below the limit"
+        free = _("free") if ":" in budget.where or budget.where == "host" else _("left below the limit")
         figures.append(Figure(free, format_bytes(bar.free_bytes)))
         if budget.request_bytes is not None and budget.request_bytes > bar.free_bytes:
-            figures.append(Figure("short by", format_bytes(budget.request_bytes - bar.free_bytes)))
+            figures.append(Figure(_("short by"), format_bytes(budget.request_bytes - bar.free_bytes)))
     return tuple(figures)
 
 
@@ -353,15 +372,15 @@ def _change(findings: tuple[FindingView, ...]) -> RemedyView | None:
 def _environment(diagnosis: Diagnosis) -> Iterator[Figure]:
     environment = diagnosis.environment
     if environment.command:
-        yield Figure("command", one_line(environment.command, 4000))
+        yield Figure(_("command"), one_line(environment.command, 4000))
     if environment.working_directory:
-        yield Figure("directory", one_line(environment.working_directory, _LINE))
+        yield Figure(_("directory"), one_line(environment.working_directory, _LINE))
     if environment.started_seconds is not None:
-        yield Figure("started", format_time(environment.started_seconds))
+        yield Figure(_("started"), format_time(environment.started_seconds))
     if environment.ended_seconds is not None:
-        yield Figure("ended", format_time(environment.ended_seconds))
+        yield Figure(_("ended"), format_time(environment.ended_seconds))
     if environment.ended_how:
-        yield Figure("how it ended", one_line(environment.ended_how, _LINE))
+        yield Figure(_("how it ended"), one_line(told(environment.ended_how), _LINE))
 
 
 def _pairs(mapping: Mapping[str, str]) -> tuple[Figure, ...]:
@@ -390,8 +409,8 @@ def _facts(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FactView]:
         yield FactView(
             key=one_line(key, 160),
             value=format_value(fact.value, spec.type.value),
-            meaning=one_line(spec.meaning, _LINE),
-            source=one_line(source, _SOURCE),
+            meaning=one_line(_(spec.meaning), _LINE),
+            source=one_line(told(source), _SOURCE),
             anchor=anchors.facts[key],
             leads_to=anchors.of_source(source),
         )

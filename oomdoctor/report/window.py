@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..language import _, ngettext, told
 from ..model.units import format_bytes, format_seconds
 from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
 from .palette import Category, category_of, draw_order
-from .text import format_share, one_line
+from .text import format_share, listed, one_line
 
 _LINE = 200
 
@@ -91,11 +92,12 @@ def view_window(window: Window) -> WindowView:
     ceiling = max(1.0, 1.04 * window.peak_bytes)
     largest = max((each.bytes for each in window.at_peak), default=0)
     areas = tuple(_areas(window, begin, span, ceiling))
-    duration = format_seconds(span) if window.has_times else f"{window.events:,} events"
-    peak_label = f"most: {format_bytes(window.peak_bytes)}"
-    told = "; ".join(f"{area.names} at most {area.most}" for area in areas)
+    duration = format_seconds(span) if window.has_times else _("{number} events").format(number=f"{window.events:,}")
+    peak_label = _("most: {size}").format(size=format_bytes(window.peak_bytes))
+    most = _("; ").join(_("{names} at most {size}").format(names=area.names, size=area.most) for area in areas)
+    where = one_line(told(window.where), 60)
     return WindowView(
-        where=one_line(window.where, 60),
+        where=where,
         sentences=tuple(_sentences(window, duration)),
         areas=areas,
         peak=((window.peak_seconds - begin) / span, window.peak_bytes / ceiling),
@@ -107,7 +109,7 @@ def view_window(window: Window) -> WindowView:
         marks=tuple(_bands(window.marks, begin, span)),
         at_peak=tuple(
             HeldView(
-                owner=one_line(each.owner, _LINE),
+                owner=one_line(told(each.owner), _LINE),
                 category=category_of(each.category),
                 size=format_bytes(each.bytes),
                 share=format_share(each.bytes, window.peak_bytes),
@@ -121,7 +123,9 @@ def view_window(window: Window) -> WindowView:
         turnover=tuple(map(_turnover, window.owners)),
         is_timed=window.has_times,
         times_seconds=tuple(round(time - _zero(window), 6) for time in window.times_seconds),
-        in_words=f"{window.where} over {duration}: {peak_label}; {told}.",
+        in_words=_("{place} over {time}: {peak}; {areas}.").format(
+            place=window.where, time=duration, peak=peak_label, areas=most
+        ),
     )
 
 
@@ -132,23 +136,34 @@ def _zero(window: Window) -> float:
 
 
 def _sentences(window: Window, duration: str) -> Iterator[str]:
-    where = "up to the failure" if window.failure_seconds == window.times_seconds[-1] else "in all"
-    recorded = f"{window.events:,} events over {duration}, {where}." if window.has_times else f"{duration}, {where}."
-    if window.before_bytes:
-        recorded += (
-            f" {format_bytes(window.before_bytes)} was live before the first of them: what stood there is rebuilt "
-            "backwards from the final state."
-        )
-    yield recorded
-    if window.peak_is_before:
-        yield f"Most was live before the window began: {format_bytes(window.peak_bytes)}."
+    number = f"{window.events:,}"
+    if window.failure_seconds == window.times_seconds[-1]:
+        recorded = _("{number} events over {time}, up to the failure.")
+        untimed = _("{number} events, up to the failure.")
     else:
-        yield f"At most {format_bytes(window.peak_bytes)} was live{_when(window)}."
+        recorded = _("{number} events over {time}, in all.")
+        untimed = _("{number} events, in all.")
+    said = (recorded if window.has_times else untimed).format(number=number, time=duration)
+    if window.before_bytes:
+        said += " " + _(
+            "{size} was live before the first of them: what stood there is rebuilt backwards from the final state."
+        ).format(size=format_bytes(window.before_bytes))
+    yield said
+    size = format_bytes(window.peak_bytes)
+    if window.peak_is_before:
+        yield _("Most was live before the window began: {size}.").format(size=size)
+    else:
+        yield _at_most(window).format(size=size, time=_from_failure(window))
     if window.disagreements:
-        count = f"{window.disagreements:,} place{'s' if window.disagreements != 1 else ''}"
-        yield f"The events and the final state contradict each other in {count}: figures of this section may be off."
+        yield ngettext(
+            "The events and the final state contradict each other in {number} place: figures of this section may be"
+            " off.",
+            "The events and the final state contradict each other in {number} places: figures of this section may be"
+            " off.",
+            window.disagreements,
+        ).format(number=f"{window.disagreements:,}")
     if not window.has_times:
-        yield "The snapshot has no times: the picture runs from event to event."
+        yield _("The snapshot has no times: the picture runs from event to event.")
 
 
 def _rise(window: Window) -> str:
@@ -156,26 +171,47 @@ def _rise(window: Window) -> str:
     if rise is None or not rise.owners:
         return ""
     took = window.peak_seconds - rise.foot_seconds
-    within = f" within {_lifetime(took)}" if window.has_times and took > 0 else ""
-    gained = window.peak_bytes - rise.foot_bytes
-    return (
-        f"The rise to it took {format_bytes(gained)}{within}, from {format_bytes(rise.foot_bytes)} on. "
-        "The largest parts of it:"
+    if window.has_times and took > 0:
+        said = _("The rise to it took {size} within {time}, from {foot} on. The largest parts of it:")
+    else:
+        said = _("The rise to it took {size}, from {foot} on. The largest parts of it:")
+    return said.format(
+        size=format_bytes(window.peak_bytes - rise.foot_bytes),
+        time=_lifetime(took),
+        foot=format_bytes(rise.foot_bytes),
     )
 
 
 def _risen(each: PeakHolding) -> str:
-    blocks = "" if each.count == 0 else f" in {each.count:,} more block{'s' if abs(each.count) != 1 else ''}"
-    return f"+{format_bytes(each.bytes)}{blocks}: {one_line(each.owner, _LINE)} ({each.category})"
+    if each.count == 0:
+        said = _("+{size}: {owner} ({category})")
+    else:
+        said = ngettext(
+            "+{size} in {number} more block: {owner} ({category})",
+            "+{size} in {number} more blocks: {owner} ({category})",
+            abs(each.count),
+        )
+    return said.format(
+        size=format_bytes(each.bytes),
+        number=f"{each.count:,}",
+        owner=one_line(told(each.owner), _LINE),
+        category=told(each.category),
+    )
 
 
-def _when(window: Window) -> str:
+def _at_most(window: Window) -> str:
     if window.failure_seconds is None or not window.has_times:
-        return ""
+        return _("At most {size} was live.")
     before = window.failure_seconds - window.peak_seconds
     if before == 0:
-        return ", when the request failed"
-    return f", {format_seconds(abs(before))} {'before' if before > 0 else 'after'} the failure"
+        return _("At most {size} was live, when the request failed.")
+    if before > 0:
+        return _("At most {size} was live, {time} before the failure.")
+    return _("At most {size} was live, {time} after the failure.")
+
+
+def _from_failure(window: Window) -> str:
+    return "" if window.failure_seconds is None else format_seconds(abs(window.failure_seconds - window.peak_seconds))
 
 
 def _areas(window: Window, begin: float, span: float, ceiling: float) -> Iterator[Area]:
@@ -185,14 +221,14 @@ def _areas(window: Window, begin: float, span: float, ceiling: float) -> Iterato
     for course in window.categories:
         category = category_of(course.name)
         _, names, values = groups.setdefault(category.key, (category, [], [0] * len(at)))
-        names.append(course.name)
+        names.append(told(course.name))
         values[:] = [old + new for old, new in zip(values, course.values_bytes, strict=True)]
     below = [0] * len(at)
     for category, names, values in sorted(groups.values(), key=lambda group: draw_order(group[0])):
         above = [old + new for old, new in zip(below, values, strict=True)]
         yield Area(
             category=category,
-            names=one_line(", ".join(names), _LINE),
+            names=one_line(listed(names), _LINE),
             below=tuple(zip(at, (value / ceiling for value in below), strict=True)),
             above=tuple(zip(at, (value / ceiling for value in above), strict=True)),
             values_bytes=tuple(values),
@@ -205,12 +241,12 @@ def _bands(spans: tuple[PhaseSpan, ...], begin: float, span: float) -> Iterator[
     for each in spans:
         start = min(max((each.begin_seconds - begin) / span, 0.0), 1.0)
         stop = min(max((each.end_seconds - begin) / span, start), 1.0)
-        yield Band(one_line(each.name, 80), start, stop - start)
+        yield Band(one_line(told(each.name), 80), start, stop - start)
 
 
 def _turnover(each: OwnerCourse) -> TurnoverView:
     return TurnoverView(
-        owner=one_line(each.owner, _LINE),
+        owner=one_line(told(each.owner), _LINE),
         allocations=f"{each.allocations:,}",
         sizes=f"{each.sizes:,}",
         allocated=format_bytes(each.allocated_bytes),

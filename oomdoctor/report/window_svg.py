@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from ..language import _
+from ..language.wrapping import cells
 from .svg import at, picture
 from .window import Area, Band, WindowView
 
@@ -37,21 +39,24 @@ def stacked_areas(view: WindowView, name: str) -> Markup:
                 )
             )
             top += _BAND + 3
-    end = "the failure" if view.failure is not None and view.failure > 0.999 else f"{view.duration} later"
+    failed_last = view.failure is not None and view.failure > 0.999
+    end = _("the failure") if failed_last else _("{time} later").format(time=view.duration)
     parts.append(
         Markup(
-            '<text class="tick" x="0" y="{0}">start of the recording</text>'
+            '<text class="tick" x="0" y="{0}">{2}</text>'
             '<text class="tick" x="100%" y="{0}" text-anchor="end">{1}</text>'
-        ).format(top + 12, end)
+        ).format(top + 12, end, _("start of the recording"))
     )
-    return picture("timeline", name, top + 18, f"{view.where}: live memory by category", view.in_words, parts)
+    return picture(
+        "timeline", name, top + 18, _("{place}: live memory by category").format(place=view.where), view.in_words, parts
+    )
 
 
 def _area(area: Area) -> Markup:
     upper = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.1f}" for x, y in area.above)
     lower = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.1f}" for x, y in reversed(area.below))
-    return Markup('<path class="area" fill="{}" d="M{}L{}z"><title>{}: at most {}</title></path>').format(
-        area.category.colour, upper, lower, area.names, area.most
+    return Markup('<path class="area" fill="{}" d="M{}L{}z"><title>{}</title></path>').format(
+        area.category.colour, upper, lower, _("{names}: at most {size}").format(names=area.names, size=area.most)
     )
 
 
@@ -68,7 +73,7 @@ def _peak(view: WindowView) -> Markup:
 def _band(band: Band, kind: str) -> Markup:
     label = (
         Markup('<text x="5" y="12.5">{}</text>').format(band.name)
-        if band.width * 1080 > 7 * len(band.name) + 12
+        if band.width * 1080 > 7 * cells(band.name) + 12
         else Markup("")
     )
     # A picture inside the picture clips a label that a narrow window leaves no room for.

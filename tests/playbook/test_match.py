@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.language import speaking
 from oomdoctor.model.diagnosis import Confidence
 from oomdoctor.model.units import GIB, MIB
 from oomdoctor.playbook.evaluate import Outcome, evaluate_rule
@@ -19,8 +20,8 @@ SAMPLES = Path(__file__).parents[2] / "sample_logs"
 MATCHING = {"oom__requested_bytes": 2 * GIB, "oom__reserved_unallocated_bytes": 9 * GIB}
 
 
-def finding(found_facts, language="en", **changes):
-    (found,) = match_rules(Playbook((rule(**changes),)), found_facts, language)
+def finding(found_facts, **changes):
+    (found,) = match_rules(Playbook((rule(**changes),)), found_facts)
     return found
 
 
@@ -111,7 +112,8 @@ def test_a_computed_value_goes_into_the_setting():
 
 
 def test_texts_in_another_language():
-    found = finding(facts(**MATCHING, torch__version="2.9.0"), language="zh")
+    with speaking("zh"):
+        found = finding(facts(**MATCHING, torch__version="2.9.0"))
     assert (found.title, found.explain, found.remedies[0].do) == ("碎片", "请求 2.00 GiB，未知", "就地扩展")
     assert found.not_remedies[0].what == "empty_cache()"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oomdoctor.facts.registry import REGISTRY
+from oomdoctor.language import speaking
 from oomdoctor.model.diagnosis import Finding
 from oomdoctor.model.facts import FactSet, Scope
 from oomdoctor.model.source import Source
@@ -24,14 +25,14 @@ PIECES: dict[str, Any] = {
 }
 
 
-def finding(rule: str, language: str = "en", **given: Any) -> Finding:
+def finding(rule: str, **given: Any) -> Finding:
     facts = FactSet(REGISTRY)
     for name, value in given.items():
         scoped = REGISTRY[name].scope is Scope.DEVICE
         facts.put(name, value, Source("s.pickle"), "cuda:0" if scoped else None)
     found = PLAYBOOK.find(rule)
     assert found is not None
-    (one,) = match_rules(Playbook((found,)), facts, language)
+    (one,) = match_rules(Playbook((found,)), facts)
     return one
 
 
@@ -41,9 +42,10 @@ def test_a_setting_under_which_the_request_is_served_says_so_and_is_enough() -> 
     assert (first.id, first.enough) == ("expandable-segments", True)
     assert first.simulated is not None
     assert first.simulated.startswith("Simulated on this run: the request is served, 2.00 GiB to spare.")
-    translated = finding("FRG001", "zh", **PIECES, **served).remedies[0].simulated
+    with speaking("zh"):
+        translated = finding("FRG001", **PIECES, **served).remedies[0].simulated
     assert translated is not None
-    assert "2.00 GiB" in translated
+    assert "尚余 2.00 GiB" in translated
 
 
 def test_a_setting_under_which_it_fails_all_the_same_stands_under_what_does_not_help() -> None:

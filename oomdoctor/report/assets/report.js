@@ -4,7 +4,7 @@
   "use strict";
   var block = document.getElementById("report-data");
   if (!block || typeof uPlot === "undefined") return;
-  var data = JSON.parse(block.textContent);
+  var data = JSON.parse(block.textContent), words = data.words;
   var UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
   var DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
   var HEIGHT = 220;
@@ -29,6 +29,11 @@
   function relative(seconds) {
     if (seconds === 0) return "0";
     return (seconds < 0 ? "−" : "+") + duration(Math.abs(seconds));
+  }
+
+  // The page's own sentences, with their placeholders filled.
+  function say(sentence, values) {
+    return sentence.replace(/\{(\w+)\}/g, function (_, name) { return values[name]; });
   }
 
   function colour(name) {
@@ -104,7 +109,7 @@
     var holder = element("div", "live");
     holder.tabIndex = 0;
     holder.setAttribute("role", "group");
-    holder.setAttribute("aria-label", describe + ": arrow keys read values, + and - zoom, Escape shows all");
+    holder.setAttribute("aria-label", say(words.keys, { picture: describe }));
     var told = element("output", "reading");
     picture.parentNode.insertBefore(holder, picture);
     picture.classList.add("static");
@@ -189,14 +194,14 @@
           stroke: function () { return colour("--panel"); }
         };
       })),
-      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, label: "the failure" }] : [])] },
-      label: chart.timed ? relative : function (event) { return "event " + event.toLocaleString("en"); },
+      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, label: words.failure }] : [])] },
+      label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
       rows: function (at) {
-        return [["in all", sums[sums.length - 1][at]]].concat(
+        return [[words.all, sums[sums.length - 1][at]]].concat(
           order.map(function (place) { return [chart.areas[place].name, chart.areas[place].values[at]]; })
         );
       }
-    }, [chart.times].concat(order.map(function (place) { return sums[place]; })), chart.where + ", live memory");
+    }, [chart.times].concat(order.map(function (place) { return sums[place]; })), say(words.live, { place: chart.where }));
   }
 
   // Who held what, as nested rectangles. A category opens by click or Enter; Escape goes back.
@@ -204,13 +209,13 @@
     var holder = element("figure", "owners live");
     var caption = element("figcaption");
     caption.appendChild(element("strong", "", place.where));
-    var hint = element("span", "", " area is bytes; open a category by click or Enter, Escape goes back");
+    var hint = element("span", "", words.hint);
     caption.appendChild(hint);
     var canvas = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     canvas.setAttribute("class", "treemap");
     canvas.setAttribute("width", "100%");
     canvas.setAttribute("role", "group");
-    canvas.setAttribute("aria-label", "Who held " + place.where);
+    canvas.setAttribute("aria-label", say(words.held, { place: place.where }));
     var told = element("output", "reading");
     holder.appendChild(caption);
     holder.appendChild(canvas);
@@ -230,7 +235,7 @@
       d3.treemap().size([width, height]).paddingInner(1).paddingOuter(1).round(true)(root);
       root.leaves().forEach(function (leaf) {
         var category = leaf.parent.data.name;
-        var words = leaf.data.name + ": " + size(leaf.value) + " (" + category + "; " + leaf.data.how + ")";
+        var reading = say(words.owner, { owner: leaf.data.name, size: size(leaf.value), category: category, how: leaf.data.how });
         var group = document.createElementNS(canvas.namespaceURI, "svg");
         var wide = leaf.x1 - leaf.x0, high = leaf.y1 - leaf.y0;
         [["x", leaf.x0], ["y", leaf.y0], ["width", wide], ["height", high]].forEach(function (pair) {
@@ -238,7 +243,7 @@
         });
         group.setAttribute("tabindex", "0");
         group.setAttribute("role", "button");
-        group.setAttribute("aria-label", words);
+        group.setAttribute("aria-label", reading);
         var box = document.createElementNS(canvas.namespaceURI, "rect");
         box.setAttribute("width", "100%");
         box.setAttribute("height", "100%");
@@ -248,7 +253,7 @@
           label(group, leaf.data.name, 15, wide);
           if (high > 36) label(group, size(leaf.value), 30, wide);
         }
-        function read() { told.textContent = words; }
+        function read() { told.textContent = reading; }
         group.addEventListener("pointerenter", read);
         group.addEventListener("focus", read);
         group.addEventListener("click", function () { open(opened ? null : leaf.parent.data); });

@@ -1,0 +1,80 @@
+"""The language of what people read: gettext's idiom, with English in the code and a catalogue beside it.
+
+`_("{size} are free").format(size=…)` is the whole of it: a whole sentence with named placeholders, translated where it
+is shown and never when a module is loaded. A text that stands in a table is marked with `N_` there and given to `_`
+where it is shown. The language of a process is set once, by the command that was called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .catalogue import Catalogue, read_catalogue
+
+ENGLISH, CHINESE = "en", "zh"
+LANGUAGES = (ENGLISH, CHINESE)
+LANGUAGE_VARIABLE = "OOMDOCTOR_LANG"
+
+_chosen = ENGLISH
+_catalogue: Catalogue | None = None
+
+
+def choose(language: str) -> None:
+    """Say everything in this language from now on. An unknown one is English."""
+    global _chosen, _catalogue
+    _chosen = language if language in LANGUAGES else ENGLISH
+    _catalogue = None if _chosen == ENGLISH else read_catalogue(_chosen)
+
+
+def chosen() -> str:
+    """The language in use: 'en' or 'zh'."""
+    return _chosen
+
+
+def default_language() -> str:
+    """What OOMDOCTOR_LANG asks for (`zh`, `zh_CN.UTF-8`); English without it."""
+    wanted = os.environ.get(LANGUAGE_VARIABLE, "").strip().lower()
+    return next((each for each in LANGUAGES if wanted.startswith(each)), ENGLISH)
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Use this language within the block, and the one before after it."""
+    before = _chosen
+    choose(language)
+    try:
+        yield
+    finally:
+        choose(before)
+
+
+def _(message: str) -> str:
+    """The message in the language in use; as it stands where there is no translation."""
+    return message if _catalogue is None else _catalogue.message(message)
+
+
+def told(text: str) -> str:
+    """A text that was composed in English before, by a probe or for a bundle, in the language in use.
+
+    Its template is found again by its words; a text that fits none stays as it is.
+    """
+    return text if _catalogue is None else _catalogue.told(text)
+
+
+def pgettext(context: str, message: str) -> str:
+    """As `_`, for a word that means different things in different places; `context` says which."""
+    return message if _catalogue is None else _catalogue.message(message, context)
+
+
+def ngettext(one: str, many: str, number: int) -> str:
+    """`one` or `many`, as `number` has it in the language in use."""
+    if _catalogue is None:
+        return one if number == 1 else many
+    return _catalogue.plural(one, many, number)
+
+
+def N_(message: str) -> str:
+    """The message itself, marked for the catalogue; `_` translates it where it is shown."""
+    return message

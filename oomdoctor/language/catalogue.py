@@ -1,0 +1,77 @@
+"""The translations of a language: `<language>.po` beside this file, read when the language is chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from string import Formatter
+
+_FILES = {"zh": "zh_CN.po"}
+_PLACE = re.compile(r"\{[^}]*\}")
+_WORD = re.compile(r"[A-Za-z]{3}")
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Translations by context ('' for none) and English text. All languages here have one form for every number."""
+
+    messages: Mapping[tuple[str, str], str]
+
+    def message(self, message: str, context: str = "") -> str:
+        """The translation; the English text where there is none."""
+        return self.messages.get((context, message), message)
+
+    def told(self, text: str) -> str:
+        """The translation of a text that was made from a template; the text itself where it fits none."""
+        if ("", text) in self.messages:
+            return self.messages["", text]
+        for pattern, message in self._templates:
+            found = pattern.fullmatch(text)
+            if found:
+                values = {name: self.messages.get(("", value), value) for name, value in found.groupdict().items()}
+                return self.messages["", message].format(**values)
+        return text
+
+    @cached_property
+    def _templates(self) -> tuple[tuple[re.Pattern[str], str], ...]:
+        """The messages with placeholders as patterns, those with the most words of their own first."""
+        found = []
+        for context, message in self.messages:
+            parts = [(text, name) for text, name, form, _how in Formatter().parse(message) if not form]
+            own = sum(len(text) for text, _name in parts)
+            if context or not any(name for _text, name in parts) or not _WORD.search(_PLACE.sub("", message)):
+                continue
+            pattern, names = "", set()
+            for text, name in parts:
+                pattern += re.escape(text)
+                if name and name.isidentifier():
+                    pattern += f"(?P={name})" if name in names else f"(?P<{name}>.+?)"
+                    names.add(name)
+            found.append((own, re.compile(pattern, re.DOTALL), message))
+        return tuple((pattern, message) for _own, pattern, message in sorted(found, key=lambda one: -one[0]))
+
+    def plural(self, one: str, many: str, number: int) -> str:
+        """The translation of the pair; the English form for this number where there is none."""
+        return self.messages.get(("", one), one if number == 1 else many)
+
+
+def catalogue_path(language: str) -> Path:
+    """The file of a language's translations."""
+    return Path(__file__).parent / _FILES[language]
+
+
+@cache
+def read_catalogue(language: str) -> Catalogue:
+    """The translations of a language, read once."""
+    # Only who reads another language waits for the parser.
+    import polib
+
+    messages: dict[tuple[str, str], str] = {}
+    for entry in polib.pofile(str(catalogue_path(language)), encoding="utf-8"):
+        text = entry.msgstr or entry.msgstr_plural.get(0, "")
+        if text and not entry.obsolete:
+            messages[entry.msgctxt or "", entry.msgid] = text
+    return Catalogue(messages)

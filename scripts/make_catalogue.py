@@ -1,0 +1,72 @@
+"""Renews oomdoctor/language/zh_CN.po: new texts stand there without a translation, texts that are gone are dropped.
+
+`make catalogue` runs it; the tests hold the catalogue to it. Needs Babel and polib (the test extra).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polib
+from babel.messages.extract import extract_from_dir
+
+from oomdoctor.language.catalogue import catalogue_path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "oomdoctor"
+_METHODS = [("probe/**.py", "ignore"), ("**.py", "python"), ("**.html.j2", "jinja2.ext:babel_extract")]
+_OPTIONS = {"**.html.j2": {"extensions": "jinja2.ext.i18n", "newstyle_gettext": "true", "trimmed": "true"}}
+_KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
+    "_": None,
+    "N_": None,
+    "ngettext": (1, 2),
+    "pgettext": ((1, "c"), 2),
+}
+
+Key = tuple[str, str, str]
+"""Context, English text, its plural; '' for none."""
+
+
+def wanted() -> dict[Key, tuple[str, ...]]:
+    """Every text that the program can show in another language, with the files that hold it."""
+    found: dict[Key, list[str]] = {}
+    for file, _line, message, _comments, context in extract_from_dir(str(PACKAGE), _METHODS, _OPTIONS, _KEYWORDS):
+        one, many = message[:2] if isinstance(message, tuple) else (message, "")
+        found.setdefault((context or "", one, many), []).append(str(file))
+    return {key: tuple(dict.fromkeys(files)) for key, files in found.items()}
+
+
+def key_of(entry: polib.POEntry) -> Key:
+    """The key of an entry of the catalogue, as `wanted` has it."""
+    return (entry.msgctxt or "", entry.msgid, entry.msgid_plural or "")
+
+
+def renewed(path: Path) -> polib.POFile:
+    """The catalogue with just the texts that are wanted, in the order of their files."""
+    catalogue = polib.pofile(str(path), encoding="utf-8", wrapwidth=120)
+    known = {key_of(entry): entry for entry in catalogue}
+    entries = []
+    for key, files in sorted(wanted().items(), key=lambda item: (item[1][0], item[0][1], item[0][0])):
+        context, one, many = key
+        entry = known.get(key) or polib.POEntry(msgid=one, msgctxt=context or None)
+        if many and not entry.msgid_plural:
+            entry.msgid_plural, entry.msgstr_plural = many, {0: ""}
+        entry.occurrences = [(file, "") for file in files]
+        entries.append(entry)
+    catalogue[:] = entries
+    return catalogue
+
+
+def main() -> None:
+    """Write the catalogue and say how many texts wait for a translation."""
+    path = catalogue_path("zh")
+    catalogue = renewed(path)
+    catalogue.save(str(path))
+    waiting = [entry.msgid for entry in catalogue if not (entry.msgstr or entry.msgstr_plural.get(0))]
+    print(f"{len(catalogue)} texts, {len(waiting)} without a translation")
+    for text in waiting if "--list" in sys.argv else waiting[:20]:
+        print(f"  {text}")
+
+
+if __name__ == "__main__":
+    main()
