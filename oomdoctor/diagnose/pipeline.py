@@ -20,6 +20,7 @@ from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
+from ..language import LANGUAGES, chosen
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -30,9 +31,6 @@ from .figures import notes_on_figures
 from .looks import notes_on_looks
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
-
-NOT_FOR_A_DIAGNOSIS = ("cases", "zh")
-"""Parts of a rule that `rules test` and other languages need."""
 
 
 def diagnose(
@@ -51,7 +49,8 @@ def diagnose(
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
     evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
-    playbook = load_playbook(rule_directories(rules), without=NOT_FOR_A_DIAGNOSIS)
+    not_needed = ("cases", *(language for language in LANGUAGES if language != chosen()))
+    playbook = load_playbook(rule_directories(rules), without=not_needed)
     return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds)
 
 
