@@ -61,6 +61,7 @@ def test_not_in_a_pipe() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_large_snapshot_shows_the_bar_too(tmp_path: Path) -> None:
     path = tmp_path / "large.pickle"
     events = [{"action": "alloc", "addr": n * 512, "size": 512, "stream": 0, "frames": []} for n in range(1_500_000)]

@@ -15,7 +15,7 @@ from closing import check_closes, check_inside, check_outside
 from emulation.cards import MIB
 from on_device import Device
 
-pytestmark = [pytest.mark.device, pytest.mark.slow]
+pytestmark = [pytest.mark.device, pytest.mark.slow, pytest.mark.extended]
 
 GIB = 1 << 30
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run", "--report", "always")
@@ -175,7 +175,6 @@ HOWS = {
 }
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("how", HOWS)
 def test_where_a_library_failed_all_is_named_as_where_the_allocator_did(
     device_with: Callable[..., Device], tmp_path: Path, how: str
@@ -193,7 +192,6 @@ def test_where_a_library_failed_all_is_named_as_where_the_allocator_did(
     assert failed["autograd_on"] is None
 
 
-@pytest.mark.extended
 def test_without_snapshots_the_holders_beside_a_library_are_named_by_the_sizes_of_their_tensors(
     device_with: Callable[..., Device], tmp_path: Path
 ) -> None:
@@ -208,7 +206,6 @@ def test_without_snapshots_the_holders_beside_a_library_are_named_by_the_sizes_o
     ]
 
 
-@pytest.mark.extended
 def test_of_several_cards_the_holder_on_the_fullest_is_named(
     device_with: Callable[..., Device], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from on_device import Device
 
-pytestmark = [pytest.mark.device, pytest.mark.slow]
+pytestmark = [pytest.mark.device, pytest.mark.slow, pytest.mark.extended]
 
 GIB = 1 << 30
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run", "--report", "always")
@@ -215,7 +215,6 @@ main(sharded_by_parameter(), sharded_flat())
 """
 
 
-@pytest.mark.extended
 def test_parameters_that_a_library_shards_are_parameters(report_of: Callable[..., dict[str, Any]]) -> None:
     """Of two models of half a GiB, sharded in either way: in one process, since what shards takes long to import."""
     facts = report_of(SHARDED)["facts"]
