@@ -33,7 +33,18 @@ def wanted() -> dict[Key, tuple[str, ...]]:
     for file, _line, message, _comments, context in extract_from_dir(str(PACKAGE), _METHODS, _OPTIONS, _KEYWORDS):
         one, many = message[:2] if isinstance(message, tuple) else (message, "")
         found.setdefault((context or "", one, many), []).append(str(file))
+    for text, file in _of_tables():
+        found.setdefault(("", text, ""), []).append(file)
     return {key: tuple(dict.fromkeys(files)) for key, files in found.items()}
+
+
+def _of_tables() -> list[tuple[str, str]]:
+    """Texts of tables that are data: they need no mark of their own."""
+    from oomdoctor.facts.registry import REGISTRY
+    from oomdoctor.playbook.causes import FAMILIES, MEANING_OF
+
+    found = [(spec.meaning, "facts/registry.py") for spec in REGISTRY.values()]
+    return found + [(text, "playbook/causes.py") for text in (*FAMILIES.values(), *MEANING_OF.values())]
 
 
 def key_of(entry: polib.POEntry) -> Key:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..facts.incidents import latest_device_failures
+from ..language import N_, _
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.units import MIB, format_bytes
 
-_SMALLEST = {2 * MIB: "1 MiB or less", 20 * MIB: "1 to 10 MiB"}
+_SMALLEST = {2 * MIB: N_("1 MiB or less"), 20 * MIB: N_("1 to 10 MiB")}
 """Segments that torch's allocator asks of the driver, and the requests for which it does."""
 _OF_TORCH = ("cuda", "hip", "xpu", None)
 _WAITING_BYTES = 256 * MIB
@@ -36,20 +37,27 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
     exact = facts.value("oom.requested_exact", member)
     if requested in _SMALLEST and facts.value("oom.backend") in _OF_TORCH and not exact:
         yield (
-            f"{member}: {format_bytes(requested)} is what the allocator asks of the driver for any request of "
-            f"{_SMALLEST[requested]}. It does not tell which tensor failed, only that the device was full."
+            _(
+                "{member}: {requested} is what the allocator asks of the driver for any request of "
+                "{value}. It does not tell which tensor failed, only that the device was full."
+            ).format(member=member, requested=format_bytes(requested), value=_(_SMALLEST[requested]))
         )
     yield from _advice(member, facts)
     if active is not None and allocated is not None and active - allocated >= _WAITING_BYTES:
         yield (
-            f"{member}: {format_bytes(active - allocated)} are active but not allocated: freed, and waiting for "
-            "another stream to pass them. That is not fragmentation, and empty_cache() does not return it."
+            _(
+                "{member}: {value} are active but not allocated: freed, and waiting for another stream "
+                "to pass them. That is not fragmentation, and empty_cache() does not return it."
+            ).format(member=member, value=format_bytes(active - allocated))
         )
     listed = facts.value("oom.listed_self", member)
     if listed is not None:
         yield (
-            f"{member}: the message's {listed} is the failing process itself. Inside a container it is listed under "
-            "the host's number, and its bytes are those of this allocator with its context."
+            _(
+                "{member}: the message's {listed} is the failing process itself. Inside a container it "
+                "is listed under the host's number, and its bytes are those of this allocator with its "
+                "context."
+            ).format(member=member, listed=listed)
         )
 
 
@@ -60,17 +68,27 @@ def _advice(member: str, facts: FactSet) -> Iterator[str]:
         return
     if facts.value("oom.advised_fragmentation") and 0 < idle < shortfall:
         yield (
-            f"{member}: free ({format_bytes(free)}) and reserved but idle ({format_bytes(idle)}) are "
-            f"{format_bytes(free + idle)} together, less than the {format_bytes(requested)} asked for. However the "
-            "blocks lay, it would not have fitted: it is not fragmentation, though the message advises against it."
+            _(
+                "{member}: free ({free}) and reserved but idle ({idle}) are {value} together, less than "
+                "the {requested} asked for. However the blocks lay, it would not have fitted: it is not "
+                "fragmentation, though the message advises against it."
+            ).format(
+                member=member,
+                free=format_bytes(free),
+                idle=format_bytes(idle),
+                value=format_bytes(free + idle),
+                requested=format_bytes(requested),
+            )
         )
 
 
 def _artefacts(evidence: Evidence) -> Iterator[str]:
     if any(event.fields.get("capacity_unknown") is True for event in latest_device_failures(evidence)):
         yield (
-            "A figure of the message near 2^64 bytes is the driver's answer where it does not know (WSL and some "
-            "containers); it is not counted as a size."
+            _(
+                "A figure of the message near 2^64 bytes is the driver's answer where it does not know (WSL and some "
+                "containers); it is not counted as a size."
+            )
         )
 
 
@@ -79,11 +97,17 @@ def _tries(evidence: Evidence) -> Iterator[str]:
     count = sum(event.size("repeats") or 1 for event in tries[-1:]) if tries else 0
     count = max(count, len(tries))
     if count > 1:
-        yield (
-            f"The {count} lines about memory allocation that 'failed with OOM' are tries: the allocator then gives "
-            "back what it caches and asks again. They are not failures of their own"
-            + (" and stand for one error." if evidence.of_kind(EventKind.DEVICE_OOM) else ": the program went on.")
-        )
+        if evidence.of_kind(EventKind.DEVICE_OOM):
+            said = _(
+                "The {number} lines about memory allocation that 'failed with OOM' are tries: the allocator then gives"
+                " back what it caches and asks again. They are not failures of their own and stand for one error."
+            )
+        else:
+            said = _(
+                "The {number} lines about memory allocation that 'failed with OOM' are tries: the allocator then gives"
+                " back what it caches and asks again. They are not failures of their own: the program went on."
+            )
+        yield said.format(number=count)
 
 
 def _ranks(facts: FactSet) -> Iterator[str]:
@@ -94,18 +118,24 @@ def _ranks(facts: FactSet) -> Iterator[str]:
         return
     if failed == 1 and facts.value("ranks.peers_lost_connection"):
         yield (
-            f"Only {first} ran out of memory; others report that a connection was lost. So {first} failed first, and "
-            "their errors follow from it."
+            _(
+                "Only {first} ran out of memory; others report that a connection was lost. So {first} "
+                "failed first, and their errors follow from it."
+            ).format(first=first)
         )
     elif failed >= 2 and failed >= ranks:
         yield (
-            f"All {failed} ranks that are seen report the error: it is the configuration that does not fit, not one "
-            "device that holds more than its share."
+            _(
+                "All {failed} ranks that are seen report the error: it is the configuration that does "
+                "not fit, not one device that holds more than its share."
+            ).format(failed=failed)
         )
     elif failed == 1 and ranks >= 2:
         yield (
-            f"Of {ranks} ranks only {first} reports the error: look at what its device holds beside its share. (A "
-            "launcher that ends the others at the first error hides theirs.)"
+            _(
+                "Of {ranks} ranks only {first} reports the error: look at what its device holds beside "
+                "its share. (A launcher that ends the others at the first error hides theirs.)"
+            ).format(ranks=ranks, first=first)
         )
 
 
@@ -114,6 +144,18 @@ def _engine(facts: FactSet) -> Iterator[str]:
     share = facts.value("engine.utilization")
     if facts.value("engine.name") != "vllm" or within is None or version is None:
         return
-    of = f" ({share:g} of the device here)" if isinstance(share, float) else ""
-    graphs = "counted within its share" if within else "taken on top of its share, after the pool is made"
-    yield f"vLLM {version}: the memory of CUDA graphs is {graphs}{of}."
+    if within:
+        said = _("vLLM {version}: the memory of CUDA graphs is counted within its share.")
+        shared = _(
+            "vLLM {version}: the memory of CUDA graphs is counted within its share ({share} of the device here)."
+        )
+    else:
+        said = _("vLLM {version}: the memory of CUDA graphs is taken on top of its share, after the pool is made.")
+        shared = _(
+            "vLLM {version}: the memory of CUDA graphs is taken on top of its share, after the pool is made ({share} of"
+            " the device here)."
+        )
+    if isinstance(share, float):
+        yield shared.format(version=version, share=f"{share:g}")
+    else:
+        yield said.format(version=version)

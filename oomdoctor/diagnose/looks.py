@@ -8,6 +8,7 @@ from itertools import groupby
 from ..facts.deriver import device_member
 from ..facts.device_course import is_dated
 from ..facts.devices import readings_by_device
+from ..language import _
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Missing
 from ..model.evidence import Evidence
@@ -27,13 +28,17 @@ def notes_on_looks(evidence: Evidence, facts: FactSet) -> tuple[str, ...]:
     notes = []
     if stills:
         notes.append(
-            f"{_listed(stills)}: one still. It shows what was in use at that moment. It cannot show whether that grew, "
-            "how high it had been, or how much of what a process has reserved is live."
+            _(
+                "{listed}: one still. It shows what was in use at that moment. It cannot show whether "
+                "that grew, how high it had been, or how much of what a process has reserved is live."
+            ).format(listed=_listed(stills))
         )
     courses = [(_course(member, readings, facts), member) for member, readings in told.items() if len(readings) > 1]
     courses.sort(key=lambda one: one[0])
     alike = [(said, [member for _, member in group]) for said, group in groupby(courses, key=lambda one: one[0])]
-    notes += [f"{_listed(members)}: {said}" for said, members in alike[:_MOST_DEVICES]]
+    notes += [
+        _("{devices}: {said}").format(devices=_listed(members), said=said) for said, members in alike[:_MOST_DEVICES]
+    ]
     notes += list(_unlisted(told, facts))[:_MOST_DEVICES]
     return tuple(notes)
 
@@ -43,10 +48,12 @@ def missing_course(evidence: Evidence) -> Iterator[Missing]:
     told = _told(evidence)
     if told and not evidence.runs and not evidence.snapshots and all(len(one) == 1 for one in told.values()):
         yield Missing(
-            "how the memory in use on the device went over time",
-            "the input shows each device at one moment only, which proves nothing about growth",
-            "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5 > devices.csv, "
-            "while the command runs",
+            _("how the memory in use on the device went over time"),
+            _("the input shows each device at one moment only, which proves nothing about growth"),
+            _(
+                "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5 > devices.csv, "
+                "while the command runs"
+            ),
         )
 
 
@@ -68,30 +75,40 @@ def _course(member: str, readings: Sequence[DeviceReading], facts: FactSet) -> s
     sizes = [reading.used_bytes for reading in readings if reading.used_bytes is not None]
     process, of_process = (facts.value(f"device.rise_process{end}", member) for end in ("", "_bytes"))
     seconds = facts.value("device.watched_seconds", member)
-    over = f"{len(readings):,} readings"
-    over += f" in {format_seconds(float(seconds))}" if is_dated(readings) and isinstance(seconds, (int, float)) else ""
+    number = f"{len(readings):,}"
+    over = _("{number} readings").format(number=number)
+    if is_dated(readings) and isinstance(seconds, (int, float)):
+        over = _("{number} readings in {time}").format(number=number, time=format_seconds(float(seconds)))
     if facts.value("device.rise_steady", member) is True:
         gained = facts.value("device.rise_bytes", member)
-        by = f" by {format_bytes(gained)}" if isinstance(gained, int) else ""
-        who = f" {process} gained {format_bytes(of_process)} of it." if isinstance(of_process, int) else ""
-        return (
-            f"memory in use rose steadily{by} over {over}.{who} Seen from outside, a rise is one of reserved segments: "
-            "whether tensors are kept, the allocator caches more or a library grows, torch.cuda.memory_allocated() "
-            "beside memory_reserved() tells."
+        rose = _("memory in use rose steadily over {readings}.").format(readings=over)
+        if isinstance(gained, int):
+            said = _("memory in use rose steadily by {size} over {readings}.")
+            rose = said.format(size=format_bytes(gained), readings=over)
+        if isinstance(of_process, int):
+            rose += " " + _("{process} gained {size} of it.").format(process=process, size=format_bytes(of_process))
+        return f"{rose} " + _(
+            "Seen from outside, a rise is one of reserved segments: whether tensors are kept, the allocator caches more"
+            " or a library grows, torch.cuda.memory_allocated() beside memory_reserved() tells."
         )
     if facts.value("device.level", member) is True:
-        return (
-            f"memory in use stood level at {format_bytes(sizes[-1])} over {over}. A pool set aside at start or a kept "
-            "cache looks so: it is no sign of a leak, and does not show what happens inside."
+        return _(
+            "memory in use stood level at {size} over {readings}. A pool set aside at start or a kept cache looks so:"
+            " it is no sign of a leak, and does not show what happens inside."
+        ).format(size=format_bytes(sizes[-1]), readings=over)
+    if not sizes and isinstance(of_process, int):
+        return _("only its processes were listed, over {readings}: {process} rose steadily by {size}.").format(
+            readings=over, process=process, size=format_bytes(of_process)
         )
     if not sizes:
-        rose = f": {process} rose steadily by {format_bytes(of_process)}" if isinstance(of_process, int) else ""
-        return f"only its processes were listed, over {over}{rose}."
-    few = facts.value("device.level", member) is None
-    judged = ", too few to tell a rise from a step" if few else ", neither level nor rising steadily"
+        return _("only its processes were listed, over {readings}.").format(readings=over)
     low, high = format_bytes(min(sizes)), format_bytes(max(sizes))
-    between = low if low == high else f"between {low} and {high}"
-    return f"memory in use was {between} over {over}{judged}."
+    between = low if low == high else _("between {low} and {high}").format(low=low, high=high)
+    if facts.value("device.level", member) is None:
+        said = _("memory in use was {level} over {readings}, too few to tell a rise from a step.")
+    else:
+        said = _("memory in use was {level} over {readings}, neither level nor rising steadily.")
+    return said.format(level=between, readings=over)
 
 
 def _unlisted(told: dict[str, list[DeviceReading]], facts: FactSet) -> Iterator[str]:
@@ -101,12 +118,21 @@ def _unlisted(told: dict[str, list[DeviceReading]], facts: FactSet) -> Iterator[
             continue
         if unlisted >= max(_WORTH_NAMING, _RATIO_WORTH_NAMING * used):
             yield (
-                f"{member}: of {format_bytes(used)} in use the listed processes hold {format_bytes(used - unlisted)}. "
-                f"The other {format_bytes(unlisted)} are the driver's, or of processes that are not listed (another "
-                "container, another user, one that has ended), their contexts and libraries."
+                _(
+                    "{member}: of {used} in use the listed processes hold {value}. The other {unlisted} are "
+                    "the driver's, or of processes that are not listed (another container, another user, one "
+                    "that has ended), their contexts and libraries."
+                ).format(
+                    member=member,
+                    used=format_bytes(used),
+                    value=format_bytes(used - unlisted),
+                    unlisted=format_bytes(unlisted),
+                )
             )
 
 
 def _listed(members: Sequence[str]) -> str:
     shown = ", ".join(members[:8])
-    return shown if len(members) <= 8 else f"{shown} and {len(members) - 8} more"
+    if len(members) <= 8:
+        return shown
+    return _("{devices} and {number} more").format(devices=shown, number=len(members) - 8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..knobs.versions import within
+from ..language import _, ngettext, told
 from ..model.diagnosis import Missing
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -27,33 +28,35 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(
             Missing(
-                "who held the memory at failures that the program caught",
-                "with cudaMallocAsync torch tells nobody of them: they are counted by the errors that it makes, and "
-                "only one that ends a program or a thread has a census",
-                "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
+                _("who held the memory at failures that the program caught"),
+                _(
+                    "with cudaMallocAsync torch tells nobody of them: they are counted by the errors that it makes, "
+                    "and only one that ends a program or a thread has a census"
+                ),
+                _("run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF"),
             )
         )
     gaps += _unheard(evidence)
     if facts.value("exit.killed") and not facts.value("exit.kill_explained_by_memory"):
         counted = facts.value("exit.no_kill_counted") is True
-        seen = (
-            "the counters show no kill for want of memory"
+        why = (
+            _("SIGKILL leaves no reason; the counters show no kill for want of memory")
             if counted
-            else "neither a kernel line nor a counter is in the input"
+            else _("SIGKILL leaves no reason; neither a kernel line nor a counter is in the input")
         )
         gaps.append(
             Missing(
-                "why the process was killed",
-                f"SIGKILL leaves no reason; {seen}",
+                _("why the process was killed"),
+                why,
                 "sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events",
             )
         )
     if evidence.command is None and evidence.inputs:
         gaps.append(
             Missing(
-                "the launch command",
-                "the input does not show it",
-                "add --command 'THE COMMAND', or start it with: oomdoctor run -- THE COMMAND",
+                _("the launch command"),
+                _("the input does not show it"),
+                _("add --command 'THE COMMAND', or start it with: oomdoctor run -- THE COMMAND"),
             )
         )
     return tuple({gap.what: gap for gap in gaps}.values())
@@ -65,9 +68,9 @@ def _unseen_by_runs(evidence: Evidence) -> Iterator[Missing]:
             yield Missing(what, why, how)
         if not run.complete:
             yield Missing(
-                "the end of the run",
-                "the supervisor died before it could write its last record",
-                "keep oomdoctor outside the limit that killed the command",
+                _("the end of the run"),
+                _("the supervisor died before it could write its last record"),
+                _("keep oomdoctor outside the limit that killed the command"),
             )
 
 
@@ -78,10 +81,12 @@ def _unheard(evidence: Evidence) -> Iterator[Missing]:
             version = process.torch_version
             if version is not None and process.devices and within(version, None, _LAST_UNHEARD):
                 yield Missing(
-                    "failures that the program caught, and the course of the allocator",
-                    f"torch {version} holds its lock while it reports a failure, so nobody listens to it; it was asked "
-                    "after an error that ended a program or a thread, and at the end",
-                    "run it once with torch 2.1 or newer",
+                    _("failures that the program caught, and the course of the allocator"),
+                    _(
+                        "torch {version} holds its lock while it reports a failure, so nobody listens to it; it "
+                        "was asked after an error that ended a program or a thread, and at the end"
+                    ).format(version=version),
+                    _("run it once with torch 2.1 or newer"),
                 )
 
 
@@ -89,12 +94,19 @@ def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
     for member in facts.members(Scope.DEVICE):
         found = facts.find("allocator.contradictions", member)
         if found is not None and isinstance(found.value, int) and found.value:
-            times = "once" if found.value == 1 else f"in {found.value:,} places"
             yield Missing(
-                f"a history of {member} without gaps",
-                f"replayed, the recorded events contradict the final state {times}: what the report says of the final "
-                "state holds; peak, curve, growth and spikes may be off",
-                "start torch.cuda.memory._record_memory_history() once and do not stop it before the snapshot is taken",
+                _("a history of {member} without gaps").format(member=member),
+                ngettext(
+                    "replayed, the recorded events contradict the final state once: what the report says of the final"
+                    " state holds; peak, curve, growth and spikes may be off",
+                    "replayed, the recorded events contradict the final state in {number} places: what the report says"
+                    " of the final state holds; peak, curve, growth and spikes may be off",
+                    found.value,
+                ).format(number=f"{found.value:,}"),
+                _(
+                    "start torch.cuda.memory._record_memory_history() once and do not stop it before the snapshot is "
+                    "taken"
+                ),
             )
 
 
@@ -109,33 +121,35 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
     censuses = [one.census for run in evidence.runs for one in run.device_ooms if one.census is not None]
     if not evidence.snapshots and any(not census.joined for census in censuses):
         yield Missing(
-            "a memory snapshot of the failure",
-            "torch takes none with cudaMallocAsync; what no Python object holds cannot be named",
-            "run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF",
+            _("a memory snapshot of the failure"),
+            _("torch takes none with cudaMallocAsync; what no Python object holds cannot be named"),
+            _("run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF"),
         )
     elif not evidence.snapshots:
         yield Missing(
-            "a memory snapshot of the failure",
-            "only the message tells of the allocator; who held the memory cannot be seen",
-            "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
-            "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure",
+            _("a memory snapshot of the failure"),
+            _("only the message tells of the allocator; who held the memory cannot be seen"),
+            _(
+                "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
+                "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure"
+            ),
         )
     for census in censuses:
         if census.stopped is not None and _FOR_TIME in census.stopped:
             yield Missing(
-                "all who held the memory",
-                f"the census of the process's objects was cut short: {census.stopped}",
-                "OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- THE COMMAND (2 are allowed otherwise)",
+                _("all who held the memory"),
+                _("the census of the process's objects was cut short: {stopped}").format(stopped=told(census.stopped)),
+                _("OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- THE COMMAND (2 are allowed otherwise)"),
             )
     if not evidence.devices and not any(run.device_readings for run in evidence.runs):
         yield Missing(
-            "who else was on the device",
-            "no process table of the device is in the input",
-            "nvidia-smi > nvidia-smi.txt while the command runs",
+            _("who else was on the device"),
+            _("no process table of the device is in the input"),
+            _("nvidia-smi > nvidia-smi.txt while the command runs"),
         )
     if facts.value("torch.version") is None and facts.value("engine.version") is None:
         yield Missing(
-            "the framework's version",
-            "no version is printed; settings are given in every spelling",
+            _("the framework's version"),
+            _("no version is printed; settings are given in every spelling"),
             "python -c 'import torch; print(torch.__version__)'",
         )

@@ -20,7 +20,7 @@ from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
-from ..language import LANGUAGES, chosen
+from ..language import LANGUAGES, _, chosen
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -88,7 +88,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
             *order,
             *notes_on_looks(told, facts),
             *notes_on_figures(told, facts),
-            *(f"A rule was left out: {each}" for each in playbook.problems),
+            *(_("A rule was left out: {value}").format(value=each) for each in playbook.problems),
         ),
         made_seconds=now_seconds,
     )
@@ -118,7 +118,7 @@ def _environment(evidence: Evidence, facts: FactSet) -> Environment:
 def _ended_how(status: int | None, signal_number: int | None) -> str | None:
     if signal_number is not None:
         try:
-            return f"killed by {signal.Signals(signal_number).name}"
+            return _("killed by {name}").format(name=signal.Signals(signal_number).name)
         except ValueError:
-            return f"killed by signal {signal_number}"
-    return None if status is None else f"exit status {status}"
+            return _("killed by signal {signal_number}").format(signal_number=signal_number)
+    return None if status is None else _("exit status {status}").format(status=status)

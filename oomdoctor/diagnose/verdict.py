@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..language import _, pgettext, told
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
 from ..model.facts import FactSet, Scope
 from ..model.units import format_bytes, format_seconds
@@ -58,38 +59,45 @@ def summarise(
     facts: FactSet,
 ) -> str:
     """Two sentences: what ran out with its numbers, then the cause (or that none is known) and who held it."""
-    then = f" {_capitalised(incidents[0].then)}." if incidents and incidents[0].then else ""
-    return f"{_what_happened(verdict, incidents, budgets, facts)}{then} {_why(verdict, findings)}"
+    sentences = [_what_happened(verdict, incidents, budgets, facts)]
+    if incidents and incidents[0].then:
+        sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
+    return " ".join([*sentences, _why(verdict, findings)])
 
 
 def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:
     if verdict is Verdict.NO_FAILURE:
-        return "The input shows no failure for want of memory."
+        return _("The input shows no failure for want of memory.")
     if not incidents:
-        ending = _ending(facts)
-        return f"The input shows no allocation that failed{ending}."
-    incident = replace(incidents[0], cause=_capitalised(incidents[0].cause))
+        return _ending(facts)
+    incident = replace(incidents[0], cause=_capitalised(told(incidents[0].cause)))
     if incident.where == "host":
         return _on_the_host(incident, facts)
-    sentence = f"{incident.cause}{_at(incident.where)}"
     numbers = []
     if incident.requested_bytes is not None:
-        numbers.append(f"{format_bytes(incident.requested_bytes)} asked for{_as_product(facts)}")
+        numbers.append(_asked(incident.requested_bytes, facts))
     free = _free_at(incident.where, facts)
     if free is not None:
-        numbers.append(f"{format_bytes(free)} free")
+        numbers.append(_("{size} free").format(size=format_bytes(free)))
     total = next((budget.total_bytes for budget in budgets if budget.where == incident.where), None)
     if total is not None:
-        numbers.append(f"{format_bytes(total)} in all")
-    return f"{sentence}: {', '.join(numbers)}." if numbers else f"{sentence}."
+        numbers.append(_("{size} in all").format(size=format_bytes(total)))
+    what = _at(incident)
+    if not numbers:
+        return _("{what}.").format(what=what)
+    return _("{what}: {numbers}.").format(what=what, numbers=pgettext("numbers", ", ").join(numbers))
 
 
-def _as_product(facts: FactSet) -> str:
-    """` (32 heads × 8192 × 8192 × 4 bytes)`; nothing where the size has no product that is known."""
+def _asked(size: int, facts: FactSet) -> str:
+    """With the product that makes the size, `(32 heads × 8192 × 8192 × 4 bytes)`, where it is known."""
     factors = facts.value("request.factors")
     if factors is None:
-        return ""
-    return f" ({factors})" if facts.value("request.factors_exact") else f" (agrees with {factors})"
+        said = _("{size} asked for")
+    elif facts.value("request.factors_exact"):
+        said = _("{size} asked for ({factors})")
+    else:
+        said = _("{size} asked for (agrees with {factors})")
+    return said.format(size=format_bytes(size), factors=told(str(factors)))
 
 
 def _capitalised(cause: str) -> str:
@@ -97,28 +105,38 @@ def _capitalised(cause: str) -> str:
     return cause[:1].upper() + cause[1:] if cause.split(" ", 1)[0].isalpha() else cause
 
 
-def _at(where: str) -> str:
-    """` on cuda:0`, ` in vllm`, and nothing for a place that says nothing (`the program`)."""
+def _at(incident: Incident) -> str:
+    """What failed, with its place unless that says nothing (`the program`)."""
+    where = incident.where
     if not where or where.startswith("the "):
-        return ""
-    return f" on {where}" if ":" in where else f" in {where}"
+        return incident.cause
+    said = _("{cause} on {place}") if ":" in where else _("{cause} in {place}")
+    return said.format(cause=incident.cause, place=told(where))
 
 
 def _on_the_host(incident: Incident, facts: FactSet) -> str:
     """`MemoryError in process 7: host memory grew steadily by 504.00 MiB in 3 s until its own limit … stopped it.`"""
-    asked = "" if incident.requested_bytes is None else f", {format_bytes(incident.requested_bytes)} asked for"
+    what = incident.cause
+    if incident.requested_bytes is not None:
+        what = _("{cause}, {size} asked for").format(cause=what, size=format_bytes(incident.requested_bytes))
     growth, seconds = _number("host.growth_bytes", facts), _number("host.watched_seconds", facts)
-    grew = ""
+    grew = None
     if facts.value("host.growth_steady") is True and growth is not None:
-        over = "" if seconds is None else f" in {format_seconds(seconds)}"
-        grew = f"host memory grew steadily by {format_bytes(growth)}{over}"
+        time = "" if seconds is None else format_seconds(seconds)
+        grew = _("host memory grew steadily by {size} in {time}") if time else _("host memory grew steadily by {size}")
+        grew = grew.format(size=format_bytes(growth), time=time)
     bound = facts.value("host.bound_hit")
+    limit = told(str(bound))
     if grew and bound:
-        return f"{incident.cause}{asked}: {grew} until {bound} stopped it."
-    if grew or bound:
-        return f"{incident.cause}{asked}: {grew or f'{bound} stopped it'}."
+        return _("{what}: {growth} until {limit} stopped it.").format(what=what, growth=grew, limit=limit)
+    if grew:
+        return _("{what}: {growth}.").format(what=what, growth=grew)
+    if bound:
+        return _("{what}: {limit} stopped it.").format(what=what, limit=limit)
     total = _number("host.total_bytes", facts)
-    return f"{incident.cause}{asked}{'' if total is None else f'; the machine has {format_bytes(total)}'}."
+    if total is None:
+        return _("{what}.").format(what=what)
+    return _("{what}; the machine has {size}.").format(what=what, size=format_bytes(total))
 
 
 def _number(name: str, facts: FactSet) -> int | float | None:
@@ -136,27 +154,34 @@ def _free_at(where: str, facts: FactSet) -> int | None:
 def _ending(facts: FactSet) -> str:
     exception, signal, status = (facts.value(name) for name in ("activity.exception", "exit.signal", "exit.status"))
     if exception:
-        return f"; the program ended with {exception}"
+        said = _("The input shows no allocation that failed; the program ended with {ending}.")
+        return said.format(ending=exception)
     if signal is not None:
-        return f"; the program was ended by signal {signal}"
+        said = _("The input shows no allocation that failed; the program was ended by signal {ending}.")
+        return said.format(ending=signal)
     if status not in (None, 0):
-        return f"; the program ended with status {status}"
+        said = _("The input shows no allocation that failed; the program ended with status {ending}.")
+        return said.format(ending=status)
     if facts.value("exit.recorded") is False:
-        return "; how the command ended is not recorded"
-    return ""
+        return _("The input shows no allocation that failed; how the command ended is not recorded.")
+    return _("The input shows no allocation that failed.")
 
 
 def _why(verdict: Verdict, findings: Sequence[Finding]) -> str:
     if not findings:
         return {
-            Verdict.NO_FAILURE: "What it does not show cannot be excluded.",
-            Verdict.UNDETERMINED: "No rule of the playbook matches, so the cause is unknown.",
-        }.get(verdict, "No rule of the playbook matches, so the cause is unknown; see what evidence is missing.")
+            Verdict.NO_FAILURE: _("What it does not show cannot be excluded."),
+            Verdict.UNDETERMINED: _("No rule of the playbook matches, so the cause is unknown."),
+        }.get(verdict, _("No rule of the playbook matches, so the cause is unknown; see what evidence is missing."))
     first = findings[0]
-    sure = {"confirmed": "The cause is confirmed", "likely": "The likely cause", "possible": "A possible cause"}
+    sureness = {
+        "confirmed": _("The cause is confirmed"),
+        "likely": _("The likely cause"),
+        "possible": _("A possible cause"),
+    }[first.confidence.value]
     title = first.title[:1].lower() + first.title[1:] if first.title[:2].istitle() else first.title
-    owner = f", held by {first.owner}" if first.owner else ""
-    return f"{sure[first.confidence.value]}: {title}{owner} ({first.rule})."
+    said = _("{sureness}: {title}, held by {owner} ({rule}).") if first.owner else _("{sureness}: {title} ({rule}).")
+    return said.format(sureness=sureness, title=title, owner=told(first.owner or ""), rule=first.rule)
 
 
 def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ..allocator.accrual import Accrual, accrual
 from ..allocator.replay import replay
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import CensusGroup
@@ -34,7 +35,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         found = _accrual(snapshot, device.device, [one for group in holder.groups for one in group.sample_addresses])
         if found is None:
             continue
-        source = Source(path=snapshot.path, record=f"ages of blocks of {holder.first.owner}")
+        source = Source(path=snapshot.path, record=N_("ages of blocks of {owner}").format(owner=holder.first.owner))
         steady = found.steady and not found.within_a_step
         facts.put("owner.holder_accrued", steady, source, member)
         facts.put("owner.holder_is_of_a_step", found.within_a_step, source, member)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -29,7 +30,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     if evidence.command and launch_program(evidence.command) in _SERVES:
         # A switch without a value is on.
         given = [(name, "true" if value is None else value) for name, value in launch_options(evidence.command)]
-        _put(given, Source(path="command line"), facts)
+        _put(given, Source(path=N_("command line")), facts)
 
 
 def _put(options: Iterable[tuple[str, str | None]], source: Source, facts: FactSet) -> None:

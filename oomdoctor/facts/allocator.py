@@ -11,6 +11,7 @@ from ..allocator.growth import Growth
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.stacks import FORWARD, Category
+from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -105,7 +106,7 @@ def _source(ownership: Ownership, record: str) -> Source:
 
 def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet) -> None:
     device, event = ownership.replay, oom.event_index
-    source = _source(ownership, f"oom event {event}")
+    source = _source(ownership, N_("oom event {event}").format(event=event))
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", oom.device, source, member)
     facts.put("oom.requested_bytes", oom.requested_bytes, source, member)
@@ -143,7 +144,7 @@ def _put_state(
     ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet, request: tuple[int, int] | None
 ) -> None:
     allocator, snapshot = ownership.replay, ownership.snapshot
-    source = _source(ownership, f"final state of device {allocator.device}")
+    source = _source(ownership, N_("final state of device {device}").format(device=allocator.device))
     mine = snapshot.segments.device == allocator.device
     facts.put("allocator.segments", int(mine.sum()), source, member)
     setting = snapshot.settings.get("expandable_segments")
@@ -165,7 +166,10 @@ def _put_state(
         facts.put("allocator.reserved_bytes", int(snapshot.segments.total_bytes[mine].sum()), source, member)
     if not allocator.has_history:
         return
-    source = _source(ownership, f"{len(allocator.events)} events of device {allocator.device}")
+    source = _source(
+        ownership,
+        N_("{events} events of device {device}").format(events=len(allocator.events), device=allocator.device),
+    )
     facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
     facts.put("allocator.history_complete", allocator.starts_empty, source, member)
     if mine.any():
@@ -196,7 +200,7 @@ def _put_owners(
 ) -> None:
     """Owners at the failure. A category that no stack names is unknown, not empty."""
     event = moment(ownership, oom)
-    when = f"oom event {event}" if oom is not None else "end of the recording"
+    when = N_("oom event {event}").format(event=event) if oom is not None else N_("end of the recording")
     source = _source(ownership, f"stacks of the blocks live at the {when}" if event != BEFORE_RING else "blocks")
     owners = ownership.owners(event)
     facts.put("owner.unrecorded_bytes", ownership.by_category(event).get(Category.UNKNOWN, 0), source, member)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..language import N_
 from ..model.diagnosis import Budget, Incident
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -39,7 +40,7 @@ def with_moments(found: Sequence[Budget], incidents: Sequence[Incident]) -> tupl
         own = next((incident for incident in incidents if incident.where == budget.where), None)
         is_other = own is not None and own is not incidents[0] and ":" not in incidents[0].where
         if own is not None and is_other and budget.request_bytes is not None:
-            budget = replace(budget, moment=f"at its own failure ({own.source})")
+            budget = replace(budget, moment=N_("at its own failure ({source})").format(source=own.source))
         labelled.append(budget)
     return tuple(labelled)
 
@@ -50,16 +51,16 @@ def _engine(facts: FactSet) -> Budget | None:
     total = value("engine.budget_bytes")
     if total is None or total <= 0:
         return None
-    printed = "printed by the program"
+    printed = N_("printed by the program")
     return plan(
-        "engine's share",
+        N_("engine's share"),
         total,
         [
             ("weights", value("engine.weights_bytes"), printed),
             ("outside torch", value("engine.non_torch_bytes"), printed),
-            ("activation peak", value("engine.activation_peak_bytes"), printed),
-            ("working buffers", value("engine.temporary_bytes"), printed),
-            ("KV pool", value("engine.kv_available_bytes"), printed),
+            (N_("activation peak"), value("engine.activation_peak_bytes"), printed),
+            (N_("working buffers"), value("engine.temporary_bytes"), printed),
+            (N_("KV pool"), value("engine.kv_available_bytes"), printed),
         ],
         value("engine.kv_needed_bytes"),
     )
@@ -73,8 +74,8 @@ def _host(run: RunRecord, facts: FactSet) -> Budget | None:
     others = sample.total_bytes - sample.available_bytes - (own or 0)
     wanted: list[Wanted] = [
         ("available", sample.available_bytes, "measured"),
-        ("this command and its descendants", own, "measured"),
-        ("other processes and the kernel", others, "computed"),
+        (N_("this command and its descendants"), own, "measured"),
+        (N_("other processes and the kernel"), others, "computed"),
     ]
     return close("host", sample.total_bytes, wanted, Values(facts, None)("host.failed_request_bytes"))
 
@@ -85,13 +86,13 @@ def _cgroup(run: RunRecord) -> Budget | None:
     if limit is None or sample is None or sample.cgroup_used_bytes is None:
         return None
     own, used = sample.tree_rss_bytes, sample.cgroup_used_bytes
-    wanted: list[Wanted] = [("used in the cgroup", used, "measured")]
+    wanted: list[Wanted] = [(N_("used in the cgroup"), used, "measured")]
     if own is not None and own <= used:
         wanted = [
-            ("this command and its descendants", own, "measured"),
-            ("others in the cgroup, page cache included", used - own, "computed"),
+            (N_("this command and its descendants"), own, "measured"),
+            (N_("others in the cgroup, page cache included"), used - own, "computed"),
         ]
-    return close("cgroup", limit, [*wanted, ("below the limit at the last sample", limit - used, "computed")])
+    return close("cgroup", limit, [*wanted, (N_("below the limit at the last sample"), limit - used, "computed")])
 
 
 def _process_limit(run: RunRecord, facts: FactSet) -> Budget | None:
@@ -105,21 +106,21 @@ def _process_limit(run: RunRecord, facts: FactSet) -> Budget | None:
         if not sizes:
             return None
         sampled: list[Wanted] = [
-            ("the largest process at the last sample", sizes[-1], "measured"),
-            ("below the limit at the last sample", limit - sizes[-1], "computed"),
+            (N_("the largest process at the last sample"), sizes[-1], "measured"),
+            (N_("below the limit at the last sample"), limit - sizes[-1], "computed"),
         ]
-        return close("process limit", limit, sampled, request)
+        return close(N_("process limit"), limit, sampled, request)
     held = value("host.largest_holder_bytes")
-    wanted: list[Wanted] = [("the process", size, "measured")]
+    wanted: list[Wanted] = [(N_("the process"), size, "measured")]
     given_back = value("host.given_back_bytes") or 0
     if held is not None and held <= size - given_back and given_back <= _SAME_MOMENT * size:
         exact = facts.value("host.largest_holder_exact") is not False
-        how = "measured by the probe" if exact else "estimated by the probe"
+        how = N_("measured by the probe") if exact else N_("estimated by the probe")
         wanted = [
-            (str(facts.value("host.largest_holder") or "largest Python object"), held, how),
-            ("the rest of the process", size - held, "computed"),
+            (str(facts.value("host.largest_holder") or N_("largest Python object")), held, how),
+            (N_("the rest of the process"), size - held, "computed"),
         ]
-    return close("process limit", limit, [*wanted, ("below the limit", limit - size, "computed")], request)
+    return close(N_("process limit"), limit, [*wanted, (N_("below the limit"), limit - size, "computed")], request)
 
 
 def _last(samples: Sequence[HostSample], name: str) -> HostSample | None:

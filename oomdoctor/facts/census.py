@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..allocator.stacks import FORWARD, Category
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
@@ -38,14 +39,14 @@ _OF_STACKS: Mapping[Category, str] = {
 }
 _HELD_BY_NAME = frozenset({"kv", "activations", "logits", "batch", "saved-for-backward", "other"})
 _WORDS = {
-    "saved-for-backward": "activations saved for backward by {}",
-    "activations": "activations in {}",
-    "logits": "logits in {}",
-    "batch": "batch of the data loader in {}",
-    "parameters": "parameters of {}",
-    "optimizer": "state of {}",
-    "kv": "keys and values in {}",
-    "buffers": "buffers of {}",
+    "saved-for-backward": N_("activations saved for backward by {owner}"),
+    "activations": N_("activations in {owner}"),
+    "logits": N_("logits in {owner}"),
+    "batch": N_("batch of the data loader in {owner}"),
+    "parameters": N_("parameters of {owner}"),
+    "optimizer": N_("state of {owner}"),
+    "kv": N_("keys and values in {owner}"),
+    "buffers": N_("buffers of {owner}"),
 }
 _FEWEST_HELD = 0.02
 
@@ -151,8 +152,10 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
         facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
         stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)
         if isinstance(stack, str) and isinstance(size, int):
-            blocks = f"{format_bytes(size)} in {facts.value('growth.top_stack_count', member)} blocks"
-            facts.put("growth.holder", f"{stack} ({blocks})", computed("growth.top_stack"), member)
+            said = N_("{stack} ({size} in {number} blocks)").format(
+                stack=stack, size=format_bytes(size), number=facts.value("growth.top_stack_count", member)
+            )
+            facts.put("growth.holder", said, computed("growth.top_stack"), member)
 
 
 def _holder_of_growth(member: str, facts: FactSet) -> tuple[str, str] | None:
@@ -162,10 +165,18 @@ def _holder_of_growth(member: str, facts: FactSet) -> tuple[str, str] | None:
     if not isinstance(holder, str) or not isinstance(size, int) or (isinstance(gained, int) and size < gained / 2):
         return _collected_modules(member, gained, facts)
     if isinstance(saved, int) and 2 * saved > size:
-        graphs = "the graphs of its elements" if facts.value("owner.holder_is_container", member) else "its graph"
-        own = f" beside {format_bytes(size - saved)} of its own" if size - saved > _FEWEST_HELD * size else ""
-        return f"{holder}, keeps {graphs}: {format_bytes(saved)} saved for backward{own}", "owner.holder_bytes"
-    return f"{holder}, holds {format_bytes(size)}", "owner.holder_bytes"
+        beside = size - saved > _FEWEST_HELD * size
+        if facts.value("owner.holder_is_container", member):
+            alone = N_("{holder}, keeps the graphs of its elements: {size} saved for backward")
+            both = N_("{holder}, keeps the graphs of its elements: {size} saved for backward beside {own} of its own")
+        else:
+            alone = N_("{holder}, keeps its graph: {size} saved for backward")
+            both = N_("{holder}, keeps its graph: {size} saved for backward beside {own} of its own")
+        said = (both if beside else alone).format(
+            holder=holder, size=format_bytes(saved), own=format_bytes(size - saved)
+        )
+        return said, "owner.holder_bytes"
+    return N_("{holder}, holds {size}").format(holder=holder, size=format_bytes(size)), "owner.holder_bytes"
 
 
 def _collected_modules(member: str, gained: FactValue | None, facts: FactSet) -> tuple[str, str] | None:
@@ -175,7 +186,7 @@ def _collected_modules(member: str, gained: FactValue | None, facts: FactSet) ->
         return None
     if not model.startswith("modules in ") or size < gained / 2:
         return None
-    return f"{model}, holds {format_bytes(size)}", "owner.weights_bytes"
+    return N_("{holder}, holds {size}").format(holder=model, size=format_bytes(size)), "owner.weights_bytes"
 
 
 @dataclass(frozen=True)
@@ -217,7 +228,7 @@ def largest_holder(groups: Sequence[CensusGroup]) -> Holder | None:
 
 def words(group: CensusGroup) -> str:
     """Who holds it and what it is: `activations saved for backward by list 'losses' …`."""
-    return _WORDS.get(group.category, "{}").format(_place(group))
+    return _WORDS.get(group.category, "{owner}").format(owner=_place(group))
 
 
 def _place(group: CensusGroup) -> str:
@@ -225,9 +236,9 @@ def _place(group: CensusGroup) -> str:
     length = _length(group)
     if group.file is None or group.line is None or group.category not in _HELD_BY_NAME:
         return f"{group.owner}{length}"
-    where = "grown at" if group.adds else "in use at"
+    said = N_("{owner}, grown at {place}") if group.adds else N_("{owner}, in use at {place}")
     name = group.file.rsplit("/", 1)[-1]
-    return f"{group.owner}{length}, {where} {name}:{group.line}"
+    return said.format(owner=f"{group.owner}{length}", place=f"{name}:{group.line}")
 
 
 def _length(group: CensusGroup) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import N_
 from ..model.diagnosis import Holding, HoldingPart
 from ..model.evidence import Evidence
 from ..model.run import CensusGroup
@@ -17,7 +18,11 @@ def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
     """For each device with a census: its owners, then the stacks of what nobody in Python holds; they add up."""
     found = {}
     for member, device, record, census in speaking_censuses(evidence):
-        how = "census by the probe" if census.complete else f"census by the probe, cut short ({census.stopped})"
+        how = (
+            N_("census by the probe")
+            if census.complete
+            else N_("census by the probe, cut short ({stopped})").format(stopped=census.stopped)
+        )
         groups = sorted((g for g in census.groups if g.device == device.device), key=lambda g: -g.bytes)
         rows = [_row(member, group, how) for group in groups[:_MOST_OWNERS]]
         small: dict[str, list[CensusGroup]] = {}
@@ -25,7 +30,9 @@ def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
             small.setdefault(part_of(group), []).append(group)
         for part, others in small.items():
             size, count = sum(group.bytes for group in others), sum(group.count for group in others)
-            rows.append(Holding(member, f"{len(others)} smaller owners", size, count, how, part))
+            rows.append(
+                Holding(member, N_("{others} smaller owners").format(others=len(others)), size, count, how, part)
+            )
         for blocks in read_unheld(device, snapshot_of(evidence, record)):
             rows.append(Holding(member, blocks.owner, blocks.bytes, blocks.count, blocks.how, blocks.part))
         if rows:

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
 
+from ..language import N_
 from ..model.events import FAILURES, LogEvent
 from ..model.evidence import Evidence
 
 _FIRST_DATED = 63072000.0 + 366 * 86400
 """1973: an earlier time is one without a year."""
 
-BY_TIME = "Which failure is the latest was told by the times in the inputs, not by their order"
-AS_GIVEN = (
+BY_TIME = N_("Which failure is the latest was told by the times in the inputs, not by their order")
+AS_GIVEN = N_(
     "The inputs hold failures whose times cannot be compared: the one in the input given last counts as the latest. "
     "Give the files in the order of their time"
 )

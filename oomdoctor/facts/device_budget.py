@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.diagnosis import Budget
 from ..model.evidence import Evidence
@@ -21,15 +22,15 @@ from .device_records import processes_beside, reading_at_failure, run_of, speaki
 from .devices import last_reading
 from .live_parts import UNDIVIDED, Counted, counted_parts, live_parts
 
-RESERVE = "the driver's reserve"
+RESERVE = N_("the driver's reserve")
 FREE = "free"
-BEYOND_CAP = "free beyond the cap of the process"
-CONTEXT = "context and libraries"
-PENDING = "freed, waiting for another stream"
-IDLE = "idle in blocks of the allocator"
-IDLE_IN_GRAPHS = "idle in graph pools"
-FOREIGN = "other processes"
-IN_USE = "in use by processes on the device"
+BEYOND_CAP = N_("free beyond the cap of the process")
+CONTEXT = N_("context and libraries")
+PENDING = N_("freed, waiting for another stream")
+IDLE = N_("idle in blocks of the allocator")
+IDLE_IN_GRAPHS = N_("idle in graph pools")
+FOREIGN = N_("other processes")
+IN_USE = N_("in use by processes on the device")
 _MOST_RESERVE = 1 / 8
 """A total that lacks more of the driver's own is not that of the whole card: a slice of it (MIG), or another card."""
 _MOST_PROCESSES = 8
@@ -94,10 +95,10 @@ class _Device:
         if driver is None or driver <= 0:
             return seen if seen and seen > 0 else None, None, ""
         if seen is None:
-            return driver, kept, "measured by NVML"
+            return driver, kept, N_("measured by NVML")
         if self.value.flag("device.mig") or not 0 <= driver - seen <= _MOST_RESERVE * driver:
             return seen, None, ""
-        return driver, driver - seen, "computed: NVML's total - CUDA's"
+        return driver, driver - seen, N_("computed: NVML's total - CUDA's")
 
     def _free(self, free: int | None) -> Iterator[Wanted]:
         how = self.value.how("oom.free_bytes")
@@ -106,8 +107,8 @@ class _Device:
         if free is None or room is None or room >= free:
             yield FREE, free, how
             return
-        yield FREE, room, f"computed: what the cap of {format_bytes(allowed or 0)} leaves"
-        yield BEYOND_CAP, free - room, "computed: the rest of what is free on the device"
+        yield FREE, room, N_("computed: what the cap of {value} leaves").format(value=format_bytes(allowed or 0))
+        yield BEYOND_CAP, free - room, N_("computed: the rest of what is free on the device")
 
     def _inside(self) -> Iterator[Wanted]:
         """What torch's allocator holds in the failed process."""
@@ -116,23 +117,25 @@ class _Device:
         private, idle = value("oom.private_pool_bytes"), value("oom.reserved_unallocated_bytes")
         held, pending = 0, 0
         if allocated is not None:
-            told_by = "counted by the allocator" if self.record is not None else "printed by the allocator"
+            told_by = N_("counted by the allocator") if self.record is not None else N_("printed by the allocator")
             parts = live_parts(allocated, self.counted, self.member, self.facts, told_by)
             held, pending = sum(size for _, size, _ in parts), max(0, (active or 0) - allocated)
             yield from parts
-        yield PENDING, pending, "computed: active - allocated"
+        yield PENDING, pending, N_("computed: active - allocated")
         yield IDLE_IN_GRAPHS, private, self._told_by("oom.private_pool_bytes")
         reserved, how = value("oom.reserved_bytes"), self._told_by("oom.reserved_unallocated_bytes")
         if reserved is not None and allocated is not None:
             idle = max(0, reserved - held - pending - (private or 0))
-            how = "computed: reserved - live - waiting" + (" - in graph pools" if private else "")
+            how = N_("computed: reserved - live - waiting")
+            if private:
+                how = N_("computed: reserved - live - waiting - in graph pools")
         elif idle is not None:
             idle -= pending
         yield IDLE, idle, how
 
     def _told_by(self, name: str) -> str:
         return self.value.how(
-            name, "measured by the snapshot" if self.record is not None else "printed by the allocator"
+            name, N_("measured by the snapshot") if self.record is not None else N_("printed by the allocator")
         )
 
     def _context(self) -> Wanted:
@@ -141,7 +144,7 @@ class _Device:
         )
         if size is None and own is not None and reserved is not None:
             size = own - reserved
-        how = "printed by the program" if own is None else "computed: NVML's number for this process - reserved"
+        how = N_("printed by the program") if own is None else N_("computed: NVML's number for this process - reserved")
         return CONTEXT, size, how
 
     def _others_by_figures(self, rest: int | None, own: int | None) -> Iterator[Wanted]:
@@ -155,11 +158,11 @@ class _Device:
             siblings = value("oom.sibling_bytes") or 0
             outside = max(0, rest - reserved - siblings - (foreign or 0))
             listed = value.flag("oom.foreign_measured")
-            bound = "" if listed else "; other processes may be in it"
-            yield CONTEXT, outside, f"computed: in use - reserved{bound}"
+            bound = "" if listed else "; " + N_("other processes may be in it")
+            yield CONTEXT, outside, N_("computed: in use - reserved") + bound
             if how == "computed" and not listed:
-                how = "computed: a lower bound"
-        yield "other processes of this command", value("oom.sibling_bytes"), value.how("oom.sibling_bytes")
+                how = N_("computed: a lower bound")
+        yield N_("other processes of this command"), value("oom.sibling_bytes"), value.how("oom.sibling_bytes")
         yield FOREIGN, foreign, how
 
     def working(self) -> Budget | None:
@@ -191,7 +194,7 @@ class _Device:
             yield (
                 f"{'this command' if alone else 'process of this command'}: {_name(run, process)}",
                 used,
-                "measured by NVML",
+                N_("measured by NVML"),
             )
             return
         pending = max(0, (state.active_bytes or live) - live) if state is not None else 0
@@ -199,11 +202,11 @@ class _Device:
         if counted is not None and abs(sum(size for _, size, _ in counted.parts) - live) <= 0.01 * reserved:
             parts = counted.parts
         else:
-            parts = ((UNDIVIDED, live, "counted by the allocator; no census or snapshot says whose"),)
+            parts = ((UNDIVIDED, live, N_("counted by the allocator; no census or snapshot says whose")),)
         yield from parts
-        yield PENDING, pending, "computed: active - allocated"
+        yield PENDING, pending, N_("computed: active - allocated")
         yield IDLE, reserved - sum(size for _, size, _ in parts) - pending, "computed: reserved - live - waiting"
-        yield CONTEXT, used - reserved, "computed: NVML's number for this process - reserved"
+        yield CONTEXT, used - reserved, N_("computed: NVML's number for this process - reserved")
 
     def reserved(self) -> Budget | None:
         """What torch had reserved on a device of which nothing else is known: live by category, and idle."""
@@ -212,12 +215,12 @@ class _Device:
         if value.flag("oom.failed") or reserved is None or reserved <= 0 or allocated is None:
             return None
         pending = value("allocator.pending_free_bytes") or 0
-        parts = live_parts(allocated, None, self.member, self.facts, "measured by the snapshot")
+        parts = live_parts(allocated, None, self.member, self.facts, N_("measured by the snapshot"))
         private = value("allocator.private_idle_bytes") or 0
         wanted: list[Wanted] = [
             *parts,
-            (PENDING, pending, "measured by the snapshot"),
-            (IDLE_IN_GRAPHS, private, "measured by the snapshot"),
+            (PENDING, pending, N_("measured by the snapshot")),
+            (IDLE_IN_GRAPHS, private, N_("measured by the snapshot")),
             (IDLE, reserved - allocated - pending - private, "computed"),
         ]
         return close(f"{self.member} reserved by torch", reserved, wanted)
@@ -233,11 +236,15 @@ def _beside(run: RunRecord, record: DeviceOomRecord, reading: DeviceReading, lef
     measured = all(size is not None for size in sizes)
     seen = sum(size or 0 for size in sizes)
     if related and not strangers and len(related) == 1 and measured:
-        yield f"other process of this command: {_name(run, related[0])}", left, _measured(left, seen)
+        yield (
+            N_("other process of this command: {process}").format(process=_name(run, related[0])),
+            left,
+            _measured(left, seen),
+        )
         return
     if seen > left or not measured:
-        name = "other processes of this command" if related and not strangers else FOREIGN
-        yield name, left, f"computed: the rest of what was in use{_named(strangers or related)}"
+        name = N_("other processes of this command") if related and not strangers else FOREIGN
+        yield name, left, N_("computed: the rest of what was in use") + _named(strangers or related)
         return
     yield from _siblings(run, related)
     if strangers:
@@ -247,17 +254,21 @@ def _beside(run: RunRecord, record: DeviceOomRecord, reading: DeviceReading, lef
 
 def _measured(left: int, seen: int) -> str:
     if left == seen:
-        return "measured by NVML"
-    return f"computed: the rest of what was in use; a moment later NVML read {format_bytes(seen)}"
+        return N_("measured by NVML")
+    return N_("computed: the rest of what was in use; a moment later NVML read {seen}").format(seen=format_bytes(seen))
 
 
 def _siblings(run: RunRecord, related: Sequence[DeviceProcess]) -> Iterator[Wanted]:
     ordered = sorted(related, key=lambda process: -(process.used_bytes or 0))
     for process in ordered[:_MOST_PROCESSES]:
-        yield f"other process of this command: {_name(run, process)}", process.used_bytes, "measured by NVML"
+        yield (
+            N_("other process of this command: {process}").format(process=_name(run, process)),
+            process.used_bytes,
+            N_("measured by NVML"),
+        )
     rest = ordered[_MOST_PROCESSES:]
     size = sum(process.used_bytes or 0 for process in rest)
-    yield f"other processes of this command: {len(rest)} smaller ones", size, "measured by NVML"
+    yield N_("other processes of this command: {rest} smaller ones").format(rest=len(rest)), size, "measured by NVML"
 
 
 def _name(run: RunRecord, process: DeviceProcess) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -165,7 +166,7 @@ def who(process: DeviceProcess) -> int | str:
 def name_of(process: DeviceProcess) -> str:
     """`python (pid 42)`, or the name alone where no pid is listed."""
     name = process.name or "unnamed"
-    return name if process.pid is None else f"{name} (pid {process.pid})"
+    return name if process.pid is None else N_("{name} (pid {pid})").format(name=name, pid=process.pid)
 
 
 def _put_growth(readings: list[DeviceReading], member: str, facts: FactSet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..knobs.versions import within
+from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -41,7 +42,11 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         source = Source(path=run.path, record="versions")
         facts.put("torch.version", run.versions.get("torch"), source)
         for process in run.processes:
-            facts.put("torch.version", process.torch_version, Source(path=run.path, record=f"process {process.pid}"))
+            facts.put(
+                "torch.version",
+                process.torch_version,
+                Source(path=run.path, record=N_("process {pid}").format(pid=process.pid)),
+            )
         for name in ALLOCATOR_VARIABLES:
             facts.put("torch.allocator_settings", run.variables.get(name), Source(path=run.path, record="variables"))
     for event in reversed(evidence.of_kind(EventKind.VERSION)):

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import isqrt
 
+from ..language import N_
+
 _FEWEST_POSITIONS = 256
 _WIDTHS = {2: "16-bit", 4: "float32"}
 _MOST_BYTES_A_PAIR = 1024
@@ -67,17 +69,23 @@ def _scores(least: int, most: int, heads: int, lengths: Collection[int]) -> Iter
         for positions in {largest, *(length for length in lengths if length < largest)}:
             if positions < _FEWEST_POSITIONS or positions * positions * heads * pair_bytes < least:
                 continue
-            product = f"{heads} heads × {positions} × {positions} × {pair_bytes} bytes"
+            product = N_("{heads} heads × {positions} × {positions} × {size} bytes").format(
+                heads=heads, positions=positions, size=pair_bytes
+            )
             yield Factors("scores", product, _scores_in_words(positions, pair_bytes), positions)
 
 
 def _scores_in_words(positions: int, pair_bytes: int) -> str:
     if pair_bytes == 2:
-        return f"16-bit attention scores of one sequence of {positions} tokens"
+        return N_("16-bit attention scores of one sequence of {number} tokens").format(number=positions)
     if pair_bytes == 4:
-        return f"float32 attention scores of one sequence of {positions} tokens (or 16-bit ones of two)"
-    two = f"{pair_bytes // 2} sequences of {positions} tokens in 16 bits"
-    return f"attention scores of {two}" + (f", or of {pair_bytes // 4} in float32" if pair_bytes % 4 == 0 else "")
+        return N_("float32 attention scores of one sequence of {number} tokens (or 16-bit ones of two)").format(
+            number=positions
+        )
+    said = N_("attention scores of {sequences} sequences of {number} tokens in 16 bits")
+    if pair_bytes % 4 == 0:
+        said = N_("attention scores of {sequences} sequences of {number} tokens in 16 bits, or of {fewer} in float32")
+    return said.format(sequences=pair_bytes // 2, number=positions, fewer=pair_bytes // 4)
 
 
 def _squares(size: int) -> Iterator[Factors]:
@@ -91,8 +99,8 @@ def _squares(size: int) -> Iterator[Factors]:
             sides[_odd_part(side)] = side, rest
     if len(sides) == 1:
         ((side, rest),) = sides.values()
-        meaning = "for each pair of positions the same, as attention scores have it (or an image of equal sides)"
-        yield Factors("square", f"{side} × {side} × {rest} bytes", meaning, None)
+        meaning = N_("for each pair of positions the same, as attention scores have it (or an image of equal sides)")
+        yield Factors("square", N_("{side} × {side} × {size} bytes").format(side=side, size=rest), meaning, None)
 
 
 def _odd_part(number: int) -> int:
@@ -106,10 +114,14 @@ def _logits(least: int, most: int, vocabulary: int, lengths: Collection[int]) ->
         largest = most // (vocabulary * width)
         for positions in {largest, *(length for length in lengths if length < largest)}:
             if positions > 0 and positions * vocabulary * width >= least:
-                product = f"{positions} positions × {vocabulary} words × {width} bytes"
-                narrower = f" (or 16-bit ones of {2 * positions})" if width == 4 and positions not in lengths else ""
+                product = N_("{positions} positions × {words} words × {size} bytes").format(
+                    positions=positions, words=vocabulary, size=width
+                )
+                said = N_("{width} logits of {number} tokens")
+                if width == 4 and positions not in lengths:
+                    said = N_("{width} logits of {number} tokens (or 16-bit ones of {more})")
                 found[positions] = Factors(
-                    "logits", product, f"{name} logits of {positions} tokens{narrower}", positions
+                    "logits", product, said.format(width=name, number=positions, more=2 * positions), positions
                 )
     known = [found[length] for length in lengths if length in found]
     yield from known or list(found.values())[:1]

@@ -7,6 +7,7 @@ from ..allocator.fragmentation import SMALL_REQUEST_BYTES, request_size
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.room import HOLES, LARGE_ENOUGH, clearing, unusable
 from ..allocator.stacks import CATEGORY_WORDS, Category
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.failed_request import FailedRequest, InTheWay, Room, Unused
 from ..model.snapshot import Snapshot
@@ -68,7 +69,7 @@ def _failed(
 
 def _blocks(snapshot: Snapshot, ownership: Ownership) -> tuple[list[str], list[str]]:
     """For each block of the final state who allocated it, and what it is for, as far as its stack tells."""
-    unknown = "no stack was recorded"
+    unknown = N_("no stack was recorded")
     readings = ownership.readings
     stacks = snapshot.blocks.stack.tolist()
     return (

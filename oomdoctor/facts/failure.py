@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
 from ..allocator.fragmentation import segment_size
+from ..language import N_
 from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -236,7 +237,7 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         if own is not None:
             sizes.remove(own)
             pid = next((entry[0] for entry in others if entry[1] == own), None)
-            facts.put("oom.listed_self", None if pid is None else f"process {pid}", source, member)
+            facts.put("oom.listed_self", None if pid is None else N_("process {pid}").format(pid=pid), source, member)
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)
@@ -245,7 +246,7 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         _put_equals(sizes, source, member, facts)
         named = max((e for e in others if e[1] in sizes), key=lambda entry: _size_of(entry), default=None)
         if named is not None and named[0] is not None:
-            facts.put("oom.foreign_process", f"process {named[0]}", source, member)
+            facts.put("oom.foreign_process", N_("process {named}").format(named=named[0]), source, member)
 
 
 def _put_equals(sizes: list[int], source: Source, member: str, facts: FactSet) -> None:

@@ -8,6 +8,7 @@ from ..allocator.growth import Growth, Steps, find_steps, growth
 from ..allocator.owners import Ownership
 from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.spike import find_spike, stands_out
+from ..language import N_
 from ..model.facts import FactSet
 from ..model.snapshot import ACTIONS, SnapshotOom
 from ..model.source import Source
@@ -26,7 +27,10 @@ def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts
     if not allocator.has_history:
         return None
     until = oom.event_index if oom is not None else _last_word(allocator)
-    source = Source(path=ownership.snapshot.path, record=f"{until + 1} events of device {allocator.device}")
+    source = Source(
+        path=ownership.snapshot.path,
+        record=N_("{events} events of device {device}").format(events=until + 1, device=allocator.device),
+    )
     steps = find_steps(ownership, until)
     if steps is None:
         if allocator.starts_empty and ownership.has_all_stacks:
@@ -101,6 +105,9 @@ def put_spike_of_curve(ownership: Ownership, oom: SnapshotOom, member: str, fact
     allocator = ownership.replay
     found = find_spike(allocator.live_bytes[: oom.event_index + 1], oom.requested_bytes)
     if found is not None and facts.value("spike.sudden", member) is None:
-        source = Source(path=ownership.snapshot.path, record=f"live bytes of device {allocator.device} over its events")
+        source = Source(
+            path=ownership.snapshot.path,
+            record=N_("live bytes of device {device} over its events").format(device=allocator.device),
+        )
         facts.put("spike.bytes", found.bytes, source, member)
         facts.put("spike.sudden", found.sudden, source, member)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..language import N_
 from ..model.diagnosis import Holding
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -45,7 +46,7 @@ def _owners(facts: FactSet) -> Iterator[Holding]:
         if isinstance(stack, str) and stack != top and gained is not None and isinstance(gained.value, int):
             count = facts.value("growth.top_stack_count", member)
             number = int(count) if isinstance(count, (int, float)) else 1
-            yield Holding(member, f"{stack} (grew)", gained.value, number, str(gained.source))
+            yield Holding(member, N_("{stack} (grew)").format(stack=stack), gained.value, number, str(gained.source))
 
 
 def _processes(evidence: Evidence, divided: set[str]) -> Iterator[Holding]:
@@ -58,7 +59,11 @@ def _processes(evidence: Evidence, divided: set[str]) -> Iterator[Holding]:
             told = device_member(index) in divided and (device_member(index), process.pid) in failed
             if process.used_bytes and not told:
                 named = process.name or "unnamed"
-                name = f"process {process.pid} ({named})" if process.pid is not None else f"process of {named}"
+                name = (
+                    N_("process {pid} ({name})").format(pid=process.pid, name=named)
+                    if process.pid is not None
+                    else N_("process of {name}").format(name=named)
+                )
                 yield Holding(device_member(index), name, process.used_bytes, 1, str(reading.source))
 
 
@@ -66,7 +71,8 @@ def _objects(evidence: Evidence) -> Iterator[Holding]:
     for run in evidence.runs:
         for exception in run.exceptions:
             for found in exception.large_objects:
-                how = "measured by the probe"
+                how = N_("measured by the probe")
                 if not found.complete:
-                    how += " (reckoned from a sample)" if found.extrapolated else " (a lower bound)"
+                    sampled = N_("measured by the probe (reckoned from a sample)")
+                    how = sampled if found.extrapolated else N_("measured by the probe (a lower bound)")
                 yield Holding("host", describe_holder(found), found.deep_bytes, found.length or 1, how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import N_
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -142,7 +143,7 @@ def _victim(event: LogEvent) -> str | None:
     program, pid = event.word("program"), event.size("pid")
     if pid is None:
         return program
-    return f"{program} (pid {pid})" if program else f"process {pid}"
+    return f"{program} (pid {pid})" if program else N_("process {pid}").format(pid=pid)
 
 
 def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:
@@ -160,10 +161,16 @@ def _put_bound_hit(facts: FactSet) -> None:
     kills = facts.value("host.cgroup_oom_kills")
     counted = isinstance(kills, int) and kills > 0
     if facts.value("host.process_limit_reached") is True and isinstance(process, int):
-        words, names = f"the process's own limit of {format_bytes(process)}", ["host.process_limit_reached"]
+        words, names = (
+            N_("the process's own limit of {process}").format(process=format_bytes(process)),
+            ["host.process_limit_reached"],
+        )
     elif (counted or facts.value("host.kernel_killed") == "memcg") and isinstance(cgroup, int):
         cause = "host.cgroup_oom_kills" if counted else "host.kernel_killed"
-        words, names = f"the cgroup's limit of {format_bytes(cgroup)}", [cause, "host.cgroup_limit_bytes"]
+        words, names = (
+            N_("the cgroup's limit of {cgroup}").format(cgroup=format_bytes(cgroup)),
+            [cause, "host.cgroup_limit_bytes"],
+        )
     else:
         return
     facts.put("host.bound_hit", words, computed(*names))

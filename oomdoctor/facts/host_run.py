@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from ..language import N_
 from ..model.facts import FactSet
 from ..model.run import LargeObject, RunRecord
 from ..model.source import Source
@@ -56,7 +57,7 @@ def _put_samples(run: RunRecord, facts: FactSet) -> None:
     samples = samples_until_failure(run)
     if not samples:
         return
-    source = Source(path=run.path, record=f"{len(samples)} samples until the failure")
+    source = Source(path=run.path, record=N_("{samples} samples until the failure").format(samples=len(samples)))
     facts.put("host.samples", len(samples), source)
     facts.put("host.watched_seconds", samples[-1].time_seconds - samples[0].time_seconds, source)
     facts.put("host.available_bytes", _last(s.available_bytes for s in samples), source)
@@ -130,7 +131,10 @@ def describe_holder(held: LargeObject) -> str:
     inside = f" in {held.function}()" if held.function and held.function not in held.holder else ""
     place = ""
     if held.file:
-        place = f", grown at {held.file}:{held.line}" if held.adds and held.line else f", in {held.file}"
+        if held.adds and held.line:
+            said = N_("{owner}, grown at {place}")
+            return said.format(owner=f"{held.type} {held.holder}{inside}", place=f"{held.file}:{held.line}")
+        place = f", in {held.file}"
     return f"{held.type} {held.holder}{inside}{place}"
 
 

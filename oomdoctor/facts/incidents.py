@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..language import N_
 from ..model.diagnosis import Incident
 from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -15,27 +16,27 @@ from .focus import focus, others
 from .until import is_host_error, was_killed
 
 _FAILURES: dict[EventKind, str] = {
-    EventKind.DEVICE_OOM: "device out of memory",
-    EventKind.ENGINE_BUFFER_FAILED: "an engine could not allocate a buffer",
-    EventKind.ENGINE_KV_NONE: "nothing left for the KV pool",
-    EventKind.ENGINE_KV_TOO_SMALL: "the KV pool is too small for one request",
-    EventKind.ENGINE_STARTUP_SHORT: "too little free memory at start",
-    EventKind.ENGINE_NEIGHBOUR_CHANGED: "free memory changed while the engine profiled",
-    EventKind.ENGINE_WARMUP_FAILED: "warm-up failed",
-    EventKind.ENGINE_TOKEN_POOL_EXHAUSTED: "a KV token pool ran out",
-    EventKind.ENGINE_STATE_POOL_SHORT: "a state pool is too small",
-    EventKind.ENGINE_HOST_SHORT: "too little host memory for the engine",
-    EventKind.HOST_ALLOCATION_FAILED: "host allocation failed",
-    EventKind.PINNED_ALLOCATION_FAILED: "page-locked host memory refused",
-    EventKind.PROCESS_KILLED: "process killed",
-    EventKind.KERNEL_OOM: "killed by the kernel for want of memory",
-    EventKind.MEMORY_LIMIT_HIT: "a memory limit was hit",
-    EventKind.SHM_EXHAUSTED: "shared memory ran out",
-    EventKind.KERNEL_RESOURCE: "a GPU kernel ran out of on-chip resources",
-    EventKind.DEVICE_ASSERT: "device-side assertion",
-    EventKind.IMPOSSIBLE_SIZE: "impossible size requested",
-    EventKind.SLOT_TABLE_FULL: "request slots ran out",
-    EventKind.WORKSPACE_TOO_SMALL: "library workspace too small",
+    EventKind.DEVICE_OOM: N_("device out of memory"),
+    EventKind.ENGINE_BUFFER_FAILED: N_("an engine could not allocate a buffer"),
+    EventKind.ENGINE_KV_NONE: N_("nothing left for the KV pool"),
+    EventKind.ENGINE_KV_TOO_SMALL: N_("the KV pool is too small for one request"),
+    EventKind.ENGINE_STARTUP_SHORT: N_("too little free memory at start"),
+    EventKind.ENGINE_NEIGHBOUR_CHANGED: N_("free memory changed while the engine profiled"),
+    EventKind.ENGINE_WARMUP_FAILED: N_("warm-up failed"),
+    EventKind.ENGINE_TOKEN_POOL_EXHAUSTED: N_("a KV token pool ran out"),
+    EventKind.ENGINE_STATE_POOL_SHORT: N_("a state pool is too small"),
+    EventKind.ENGINE_HOST_SHORT: N_("too little host memory for the engine"),
+    EventKind.HOST_ALLOCATION_FAILED: N_("host allocation failed"),
+    EventKind.PINNED_ALLOCATION_FAILED: N_("page-locked host memory refused"),
+    EventKind.PROCESS_KILLED: N_("process killed"),
+    EventKind.KERNEL_OOM: N_("killed by the kernel for want of memory"),
+    EventKind.MEMORY_LIMIT_HIT: N_("a memory limit was hit"),
+    EventKind.SHM_EXHAUSTED: N_("shared memory ran out"),
+    EventKind.KERNEL_RESOURCE: N_("a GPU kernel ran out of on-chip resources"),
+    EventKind.DEVICE_ASSERT: N_("device-side assertion"),
+    EventKind.IMPOSSIBLE_SIZE: N_("impossible size requested"),
+    EventKind.SLOT_TABLE_FULL: N_("request slots ran out"),
+    EventKind.WORKSPACE_TOO_SMALL: N_("library workspace too small"),
 }
 
 _OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKind.SLOT_TABLE_FULL}
@@ -81,7 +82,7 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     """
     mine = _latest_first([_told_by(focus(evidence))])
     if mine and not evidence.runs and _started_again(evidence):
-        mine[0] = replace(mine[0], then="another start ran on after it")
+        mine[0] = replace(mine[0], then=N_("another start ran on after it"))
     rest = _latest_first([_told_by(piece) for piece in others(evidence)])
     return _told_once([*mine, *rest])
 
@@ -137,7 +138,7 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
             if any(same_request(oom.requested_bytes, size) for size in told):
                 continue
             when = None if oom.time_us is None else oom.time_us / 1e6
-            source = str(Source(path=snapshot.path, record=f"oom event {oom.event_index}"))
+            source = str(Source(path=snapshot.path, record=N_("oom event {event}").format(event=oom.event_index)))
             where = device_member(oom.device, snapshot.backend)
             yield Incident(when, where, _FAILURES[EventKind.DEVICE_OOM], source, oom.requested_bytes)
 
@@ -196,14 +197,14 @@ def _can_be_one_process(first: LogEvent, second: LogEvent) -> bool:
 def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
     if event.kind is EventKind.PROCESS_KILLED and not _is_bare_kill(event):
-        return f"killed for want of memory, says {event.word('reported_by') or 'the log'}"
+        return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
     if event.fields.get("request_impossible") is True:
         return _FAILURES[EventKind.IMPOSSIBLE_SIZE]
     if event.kind in _FAILURES:
         return _FAILURES[event.kind]
     if event.kind is EventKind.EXCEPTION:
         vanished = is_vanished_worker(event.word("exception_type"), event.word("message"))
-        return "a worker process of a pool vanished" if vanished else None
+        return N_("a worker process of a pool vanished") if vanished else None
     told_by_allocator = evidence.of_kind(EventKind.DEVICE_OOM) or any(run.device_ooms for run in evidence.runs)
     if event.kind is not EventKind.ACCELERATOR_ERROR or event.fields.get("masks_oom") is not True or told_by_allocator:
         return None
@@ -211,8 +212,10 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     if event.word("thread") == "pin_memory":
         return _FAILURES[EventKind.PINNED_ALLOCATION_FAILED]
     if library in _DRIVERS:
-        return "the driver reported out of memory"
-    return f"a library{f' ({library})' if library else ''} found no memory left on the device"
+        return N_("the driver reported out of memory")
+    if library:
+        return N_("a library ({name}) found no memory left on the device").format(name=library)
+    return N_("a library found no memory left on the device")
 
 
 def _speaks_of_memory(event: LogEvent, explained: bool) -> bool:
@@ -242,8 +245,8 @@ def is_vanished_worker(exception_type: str | None, message: str | None) -> bool:
 
 def _place(event: LogEvent) -> str:
     if event.rank is not None:
-        return f"rank {event.rank}"
-    return str(event.fields.get("engine") or "the program")
+        return N_("rank {rank}").format(rank=event.rank)
+    return str(event.fields.get("engine") or N_("the program"))
 
 
 def kernels_word(evidence: Evidence) -> LogEvent | None:
@@ -256,30 +259,42 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
         if record.requested_bytes is None and evidence.of_kind(EventKind.DEVICE_OOM):
             continue  # the message says more
-        cause = f"CUDA out of memory in process {record.pid}"
-        where = device_member(record.device) if record.device is not None else "the program"
+        cause = N_("CUDA out of memory in process {pid}").format(pid=record.pid)
+        where = device_member(record.device) if record.device is not None else N_("the program")
         yield Incident(record.time_seconds, where, cause, str(record.source), record.requested_bytes)
     for record in run.library_ooms:
         if not any(e.fields.get("masks_oom") is True for e in evidence.of_kind(EventKind.ACCELERATOR_ERROR)):
-            cause = f"a library or the driver found no memory left on a device, in process {record.pid}"
-            yield Incident(record.time_seconds, "the program", cause, str(record.source), is_memory=False)
+            cause = N_("a library or the driver found no memory left on a device, in process {pid}").format(
+                pid=record.pid
+            )
+            yield Incident(record.time_seconds, N_("the program"), cause, str(record.source), is_memory=False)
     for exception in run.exceptions:
-        cause = f"{exception.exception_type} in process {exception.pid}"
+        cause = N_("{exception_type} in process {pid}").format(
+            exception_type=exception.exception_type, pid=exception.pid
+        )
         if is_host_error(exception):
             yield Incident(exception.time_seconds, "host", cause, str(exception.source))
         elif is_vanished_worker(exception.exception_type, exception.message):
             explained = _killed_for_memory(evidence)
-            cause = "a worker process of a pool vanished"
+            cause = N_("a worker process of a pool vanished")
             yield Incident(exception.time_seconds, "host", cause, str(exception.source), is_memory=explained)
-    ended, here = run.ended_seconds, f"{run.path} (exit record)"
+    ended, here = run.ended_seconds, N_("{path} (exit record)").format(path=run.path)
     word = kernels_word(evidence)
     if was_killed(run) and (word or run.counters.cgroup_kills):
-        source = str(word.source) if word else f"{run.path} (counters before and after)"
-        yield Incident(ended, "host", "killed by the kernel for want of memory", source)
+        source = str(word.source) if word else N_("{path} (counters before and after)").format(path=run.path)
+        yield Incident(ended, "host", N_("killed by the kernel for want of memory"), source)
     elif was_killed(run) and run.counters.system_kills:
-        cause = "killed, while the kernel killed on this machine for want of memory"
-        yield Incident(ended, "host", cause, f"{run.path} (counters before and after)")
+        cause = N_("killed, while the kernel killed on this machine for want of memory")
+        yield Incident(ended, "host", cause, N_("{path} (counters before and after)").format(path=run.path))
     elif run.signal is not None:
-        yield Incident(ended, "the command", f"ended by signal {run.signal}", here, is_memory=False)
+        yield Incident(
+            ended, N_("the command"), N_("ended by signal {signal}").format(signal=run.signal), here, is_memory=False
+        )
     elif was_killed(run):
-        yield Incident(ended, "the command", f"ended with status {run.exit_status}", here, is_memory=False)
+        yield Incident(
+            ended,
+            N_("the command"),
+            N_("ended with status {exit_status}").format(exit_status=run.exit_status),
+            here,
+            is_memory=False,
+        )

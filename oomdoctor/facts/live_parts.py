@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
@@ -16,28 +17,28 @@ from .unheld import NOBODY, read_unheld
 Part = tuple[str, int, str]
 """Name, bytes, how it is known."""
 
-SAVED = "activations saved for backward"
-RUNNING = "activations of running forward passes"
-BY_VARIABLES = "held by variables and containers"
-BY_NO_VARIABLE = "tensors that no variable leads to"
+SAVED = N_("activations saved for backward")
+RUNNING = N_("activations of running forward passes")
+BY_VARIABLES = N_("held by variables and containers")
+BY_NO_VARIABLE = N_("tensors that no variable leads to")
 """Also the owner's name in the census."""
-WITHOUT_STACK = "live tensors whose stack was not recorded"
-OF_NO_KIND = "live tensors of no known kind"
-UNDIVIDED = "live tensors of this process"
+WITHOUT_STACK = N_("live tensors whose stack was not recorded")
+OF_NO_KIND = N_("live tensors of no known kind")
+UNDIVIDED = N_("live tensors of this process")
 
 _OF_CENSUS: Mapping[str, str] = {
-    "parameters": "weights and buffers",
-    "buffers": "weights and buffers",
+    "parameters": N_("weights and buffers"),
+    "buffers": N_("weights and buffers"),
     "gradients": "gradients",
-    "optimizer": "optimizer state",
-    "kv": "keys and values",
+    "optimizer": N_("optimizer state"),
+    "kv": N_("keys and values"),
     "saved-for-backward": SAVED,
     "activations": RUNNING,
     "logits": "logits",
     "batch": "batches",
     "other": BY_VARIABLES,
 }
-_BY_STACKS = "by the stacks of the snapshot"
+_BY_STACKS = N_("by the stacks of the snapshot")
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,11 @@ def part_of(group: CensusGroup) -> str:
 
 
 def _held(device: CensusDevice, record: DeviceOomRecord, census: Census) -> tuple[Part, ...]:
-    how = "counted by the probe"
+    how = N_("counted by the probe")
     if device.allocated_bytes is None:
-        how += ", by the sizes of tensors"
+        how = N_("counted by the probe, by the sizes of tensors")
     if not census.complete:
-        how += f"; cut short ({census.stopped})"
+        how += "; " + N_("cut short ({reason})").format(reason=census.stopped)
     sizes: dict[str, int] = {}
     for group in census.groups:
         if group.device == device.device:
@@ -79,7 +80,7 @@ def _held(device: CensusDevice, record: DeviceOomRecord, census: Census) -> tupl
 def _unheld(evidence: Evidence, device: CensusDevice, record: DeviceOomRecord, census: Census) -> tuple[Part, ...]:
     sizes: dict[tuple[str, str], int] = {}
     for blocks in read_unheld(device, snapshot_of(evidence, record)):
-        how = blocks.how if census.complete else f"{blocks.how}, as far as the census came"
+        how = blocks.how if census.complete else N_("{how}, as far as the census came").format(how=blocks.how)
         sizes[(blocks.part, how)] = sizes.get((blocks.part, how), 0) + blocks.bytes
     return tuple((name, size, how) for (name, how), size in sizes.items())
 
@@ -88,11 +89,11 @@ def live_parts(live: int, counted: Counted | None, member: str, facts: FactSet, 
     """The parts of `live` bytes; together they are at least as much (another thread may have taken some meanwhile)."""
     by_stacks = None if counted is not None else _by_stacks(live, member, facts)
     if counted is not None:
-        parts, rest, how = counted.parts, NOBODY, "allocated before or after the census was taken"
+        parts, rest, how = counted.parts, NOBODY, N_("allocated before or after the census was taken")
     elif by_stacks is not None:
-        parts, rest, how = by_stacks, OF_NO_KIND, f"{_BY_STACKS}, which tell no purpose"
+        parts, rest, how = by_stacks, OF_NO_KIND, N_("by the stacks of the snapshot, which tell no purpose")
     else:
-        parts, rest, how = (), UNDIVIDED, f"{told_by}; no census or snapshot says whose"
+        parts, rest, how = (), UNDIVIDED, N_("{told_by}; no census or snapshot says whose").format(told_by=told_by)
     left = live - sum(size for _, size, _ in parts)
     return (*parts, (rest, left, how)) if left > 0 else parts
 
@@ -102,6 +103,6 @@ def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...] | Non
     if facts.value("owner.unrecorded_bytes", member) is None:
         return None
     parts = [(label, facts.size(name, member) or 0, _BY_STACKS) for name, label in OWNED_CATEGORIES]
-    parts.append((WITHOUT_STACK, facts.size("owner.unrecorded_bytes", member) or 0, "computed from the snapshot"))
+    parts.append((WITHOUT_STACK, facts.size("owner.unrecorded_bytes", member) or 0, N_("computed from the snapshot")))
     known = sum(size for _, size, _ in parts)
     return tuple(part for part in parts if part[1]) if known <= live else None

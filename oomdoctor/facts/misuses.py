@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..knobs.load import Knob, Knobs, load_knobs
 from ..knobs.misuses import KnownMisuse, Misuses, load_misuses
 from ..knobs.versions import within
+from ..language import N_
 from ..model.diagnosis import Misuse
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -36,14 +37,14 @@ def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
 
 
 def _all(finder: _Finder, evidence: Evidence) -> Iterator[Misuse]:
-    commands = [(evidence.command, "command line")] if evidence.command else []
+    commands = [(evidence.command, N_("command line"))] if evidence.command else []
     commands += [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
     for command, where in commands:
         yield from finder.of_command(command, where)
     for run in evidence.runs:
         for name in ALLOCATOR_VARIABLES:
             if value := run.variables.get(name):
-                yield from finder.of_variable(name, value, f"{run.path} (variables)")
+                yield from finder.of_variable(name, value, N_("{path} (variables)").format(path=run.path))
     for event in evidence.of_kind(EventKind.ENVIRONMENT):
         yield from finder.of_variable(event.word("name") or "", event.word("value") or "", str(event.source))
     for event in evidence.of_kind(EventKind.CODE):
@@ -54,7 +55,7 @@ def _all(finder: _Finder, evidence: Evidence) -> Iterator[Misuse]:
     for event in evidence.of_kind(EventKind.OPTION_OVERRULED):
         yield from finder.overruled(event.word("option") or "", event.word("by") or "", str(event.source))
     for event in evidence.of_kind(EventKind.OPTION_REFUSED):
-        names = (event.word("option") or "", event.word("value"), event.word("program") or "the program")
+        names = (event.word("option") or "", event.word("value"), event.word("program") or N_("the program"))
         yield finder.refused(*names, str(event.source))
 
 
@@ -89,11 +90,11 @@ class _Finder:
     def of_command(self, command: str, where: str) -> Iterator[Misuse]:
         for word in pasted_dashes(command):
             name = re.sub(r"^\W+", "", word)
-            why = (
+            why = N_(
                 "The dashes are not ASCII: a shell hands them on as plain words, so the program does not see an option "
                 "there. Everything here reads them as --"
             )
-            yield Misuse(word, "refused", why, "Write it with two ASCII hyphens", (f"--{name}",), where)
+            yield Misuse(word, "refused", why, N_("Write it with two ASCII hyphens"), (f"--{name}",), where)
         for word in command.split():
             name, found, value = word.partition("=")
             if found and name in ALLOCATOR_VARIABLES:
@@ -119,8 +120,10 @@ class _Finder:
         if not here:
             setting = self.knobs.spell(knob.id, value or "<N>", version)
             spans = " or ".join(sorted({one.versions for one in knob.spellings if f"--{name}" in one.form}))
-            why = f"{program} {version} has no such option; it exists {spans}"
-            return Misuse(what, "refused", why, "There it is called" if setting.lines else "", setting.lines, where)
+            why = N_("{program} {version} has no such option; it exists {spans}").format(
+                program=program, version=version, spans=spans
+            )
+            return Misuse(what, "refused", why, N_("There it is called") if setting.lines else "", setting.lines, where)
         if value is None or not here[0].takes_value or not (refusal := knob.refusal(value, version)):
             return None
         if knob.takes not in ("choice", "text"):
@@ -128,8 +131,15 @@ class _Finder:
         allowed = [item.values for item in knob.choices if version is None or within(version, item.since, item.until)]
         names = list(dict.fromkeys(value for values in allowed for value in values))
         some = ", ".join(names[:_MOST_VALUES]) + (" and others" if len(names) > _MOST_VALUES else "")
-        of = f"{program} {version}" if version is not None else f"some version of {program}"
-        return Misuse(what, "refused", _plain(refusal, program, version), f"{of} takes {some}", (), where)
+        of = f"{program} {version}" if version is not None else N_("some version of {program}").format(program=program)
+        return Misuse(
+            what,
+            "refused",
+            _plain(refusal, program, version),
+            N_("{program} takes {values}").format(program=of, values=some),
+            (),
+            where,
+        )
 
     def _stranger(self, program: str, name: str, what: str, where: str) -> Misuse | None:
         """An option that is another framework's, or nearly one of this one's. Nothing is said of any other."""
@@ -141,13 +151,15 @@ class _Finder:
                 counterpart = self.misuses.counterpart(option.knob.id, program, self.knobs)
                 if counterpart is not None:
                     lines = self.knobs.spell(counterpart, "<N>", self.versions.get(program)).lines
-                    why = f"It is an option of {other}; none of {program} has this name, as far as is known here"
-                    return Misuse(what, "refused", why, "For the same purpose", lines, where)
+                    why = N_(
+                        "It is an option of {other}; none of {program} has this name, as far as is known here"
+                    ).format(other=other, program=program)
+                    return Misuse(what, "refused", why, N_("For the same purpose"), lines, where)
         near = _nearest(name, own)
         if near is None:
             return None
-        why = f"No option of {program} by this name is known here"
-        return Misuse(what, "refused", why, f"Did you mean --{near}?", (), where)
+        why = N_("No option of {program} by this name is known here").format(program=program)
+        return Misuse(what, "refused", why, N_("Did you mean --{near}?").format(near=near), (), where)
 
     def _options(self, framework: str) -> dict[str, list[_Option]]:
         found: dict[str, list[_Option]] = {}
@@ -170,7 +182,7 @@ class _Finder:
         chosen = {key.strip(): given.strip() for key, _, given in (part.partition(":") for part in spelt)}
         for part, meant in zip(parts, spelt, strict=True):
             if part != meant:
-                why = "A colon stands between an option and its value; with = the setting cannot be read"
+                why = N_("A colon stands between an option and its value; with = the setting cannot be read")
                 yield Misuse(f"{name}={part}", "refused", why, "Write it with a colon", right, where)
                 continue
             key, _, given = (text.strip() for text in part.partition(":"))
@@ -178,8 +190,10 @@ class _Finder:
         for conflict in self.misuses.allocator_conflicts:
             for key in conflict.options if chosen.get(conflict.beside) == conflict.value else ():
                 if key in chosen:
-                    what = f"{key}:{chosen[key]} beside {conflict.beside}:{conflict.value}"
-                    yield Misuse(what, "ignored", conflict.why, "Leave one of the two out", (), where)
+                    what = N_("{key}:{chosen} beside {beside}:{value}").format(
+                        key=key, chosen=chosen[key], beside=conflict.beside, value=conflict.value
+                    )
+                    yield Misuse(what, "ignored", conflict.why, N_("Leave one of the two out"), (), where)
 
     def _with_colon(self, part: str) -> str:
         """`max_split_size_mb=512` as torch reads it: with a colon."""
@@ -189,19 +203,23 @@ class _Finder:
     def _allocator_option(self, what: str, key: str, chosen: str, where: str) -> Iterator[Misuse]:
         version = self.versions.get("torch")
         known = {one.name: one for one in self.misuses.allocator_options}
-        ends = "torch raises 'Unrecognized CachingAllocator option' at the first use of the device"
+        ends = N_("torch raises 'Unrecognized CachingAllocator option' at the first use of the device")
         if key not in known:
             near = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
-            why = f"No torch that is known here has this option: {ends}"
+            why = N_("No torch that is known here has this option: {ends}").format(ends=ends)
             lines = _allocator_lines(near[0], chosen) if near else ()
-            yield Misuse(what, "refused", why, f"Did you mean {near[0]}?" if near else "", lines, where)
+            yield Misuse(
+                what, "refused", why, N_("Did you mean {near}?").format(near=near[0]) if near else "", lines, where
+            )
         elif version is not None and not within(version, known[key].since, None):
-            why = f"torch {version} does not know it yet (from {known[key].since}): {ends}"
+            why = N_("torch {version} does not know it yet (from {since}): {ends}").format(
+                version=version, since=known[key].since, ends=ends
+            )
             yield Misuse(what, "refused", why, "", (), where)
         else:
             knob = self.knobs.get(f"torch.{'allocator_backend' if key == 'backend' else key}")
             if knob is not None and knob.takes == "choice" and (refusal := knob.refusal(chosen, version)):
-                instead = f"It is one of {', '.join(knob.choices[-1].values)}, in this spelling"
+                instead = N_("It is one of {names}, in this spelling").format(names=", ".join(knob.choices[-1].values))
                 yield Misuse(what, "refused", _plain(refusal, "torch", version), instead, (), where)
 
     def of_code(self, code: str, where: str) -> Iterator[Misuse]:
@@ -222,7 +240,7 @@ class _Finder:
     def overruled(self, option: str, by: str, where: str) -> Iterator[Misuse]:
         for known in self.misuses.known:
             if set(known.keywords) == {option, by}:
-                yield self._known(known, f"{option} beside {by}", where)
+                yield self._known(known, N_("{option} beside {by}").format(option=option, by=by), where)
 
     def refused(self, option: str, value: str | None, program: str, where: str) -> Misuse:
         """What a program says itself; what would be right is told where the tables know it."""
@@ -236,7 +254,9 @@ class _Finder:
                 judged = self._option(framework, name, value, where)
                 if judged is not None:
                     return judged
-        return Misuse(what, "refused", f"{program} says that it does not take this", "", (), where)
+        return Misuse(
+            what, "refused", N_("{program} says that it does not take this").format(program=program), "", (), where
+        )
 
     def _known(self, known: KnownMisuse, what: str, where: str, lines: tuple[str, ...] = ()) -> Misuse:
         version = self.versions.get(known.framework)
@@ -250,7 +270,11 @@ def _plain(refusal: str, framework: str, version: str | None) -> str:
     """Why a value is refused, without the list of those that are not."""
     value, listed, _ = refusal.partition(" is not one of ")
     if listed:
-        return f"{framework} {version} does not take {value}" if version else f"No {framework} takes {value}"
+        return (
+            N_("{framework} {version} does not take {value}").format(framework=framework, version=version, value=value)
+            if version
+            else N_("No {framework} takes {value}").format(framework=framework, value=value)
+        )
     return refusal[:1].upper() + refusal[1:]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..language import N_
 from ..model.diagnosis import Confidence, Finding, Incident
 from ..model.evidence import Evidence
 
-QUOTED = "the input reads as a document about such failures, not as the log of one"
+QUOTED = N_("the input reads as a document about such failures, not as the log of one")
 
 
 def without_documents(evidence: Evidence) -> tuple[Evidence, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -21,7 +22,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     named = [event for event in failures if event.rank is not None]
     if named:
         facts.put("ranks.failed", len({event.rank for event in named}), named[0].source)
-        facts.put("ranks.first_failed", f"rank {named[0].rank}", named[0].source)
+        facts.put("ranks.first_failed", N_("rank {rank}").format(rank=named[0].rank), named[0].source)
     seen = {event.rank for event in evidence.events if event.rank is not None}
     if seen:
         facts.put("ranks.seen", len(seen), next(e for e in evidence.events if e.rank is not None).source)
@@ -34,7 +35,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         failed = sorted((r for r in run.device_ooms if r.rank is not None), key=lambda r: r.time_seconds)
         if failed:
             facts.put("ranks.failed", len({r.rank for r in failed}), failed[0].source)
-            facts.put("ranks.first_failed", f"rank {failed[0].rank}", failed[0].source)
+            facts.put("ranks.first_failed", N_("rank {rank}").format(rank=failed[0].rank), failed[0].source)
     for event in evidence.of_kind(EventKind.PEER_LOST):
         facts.put("ranks.peers_lost_connection", True, event.source)
     for event in evidence.of_kind(EventKind.EXCEPTION, EventKind.ACCELERATOR_ERROR):
@@ -43,4 +44,4 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _run_source(path: str, pid: int) -> Source:
-    return Source(path=path, record=f"process {pid}")
+    return Source(path=path, record=N_("process {pid}").format(pid=pid))

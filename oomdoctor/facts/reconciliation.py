@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..language import N_
 from ..model.diagnosis import Comparison
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -14,9 +15,9 @@ from ..model.facts import FactSet, Scope
 
 _PAIRS = (
     ("weights", "engine.weights_bytes", "owner.weights_bytes"),
-    ("outside torch", "engine.non_torch_bytes", "oom.outside_allocator_bytes"),
-    ("all of the process", "engine.budget_bytes", "oom.process_used_bytes"),
-    ("weights and working buffers", "engine.sum_needed_bytes", "oom.process_used_bytes"),
+    (N_("outside torch"), "engine.non_torch_bytes", "oom.outside_allocator_bytes"),
+    (N_("all of the process"), "engine.budget_bytes", "oom.process_used_bytes"),
+    (N_("weights and working buffers"), "engine.sum_needed_bytes", "oom.process_used_bytes"),
 )
 """What is compared, the engine's figure, what was seen of it on the device that failed."""
 _POOLS = ("engine.kv_pool_bytes", "engine.kv_available_bytes")
@@ -49,8 +50,8 @@ def _step(member: str, facts: FactSet) -> Iterator[Comparison]:
         return
     step = live + asked - weights - max(pool, 0)
     if step > 0:
-        how = "live tensors and the request that failed, less weights and KV pool"
-        yield Comparison("one step", peak, step, _how("engine.activation_peak_bytes", None, facts), how)
+        how = N_("live tensors and the request that failed, less weights and KV pool")
+        yield Comparison(N_("one step"), peak, step, _how("engine.activation_peak_bytes", None, facts), how)
 
 
 def _graphs(evidence: Evidence) -> Iterator[Comparison]:
@@ -59,7 +60,7 @@ def _graphs(evidence: Evidence) -> Iterator[Comparison]:
     estimate = _last_told(profiles, "graph_estimate_bytes")
     taken = _last_told(captures, "took_bytes") or _last_told(profiles, "graph_bytes")
     if estimate is not None and taken is not None:
-        yield Comparison("CUDA graphs", estimate[0], taken[0], estimate[1], taken[1])
+        yield Comparison(N_("CUDA graphs"), estimate[0], taken[0], estimate[1], taken[1])
 
 
 def _last_told(events: Sequence[LogEvent], field: str) -> tuple[int, str] | None:

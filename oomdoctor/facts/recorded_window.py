@@ -9,6 +9,7 @@ from ..allocator.course import last_rise, live_by_category, phases, turnover
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
 from ..model.thinning import extremes
@@ -97,7 +98,7 @@ def _at_peak(ownership: Ownership, peak: int) -> tuple[PeakHolding, ...]:
     rest = owners[_MOST_AT_PEAK:]
     if rest:
         size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
-        rows.append(PeakHolding(f"{len(rest)} other owners", "", size, count))
+        rows.append(PeakHolding(N_("{rest} other owners").format(rest=len(rest)), "", size, count))
     return tuple(rows)
 
 

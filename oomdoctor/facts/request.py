@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.snapshot import BLOCK_STATES, Snapshot
@@ -36,7 +37,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         snapshot = speaking_snapshot(evidence.snapshots, device)
         oom, member = latest_oom(snapshot, device), device_member(device, snapshot.backend)
         if oom is not None and oom.requested_bytes >= _WORTHWHILE_BYTES:
-            source = Source(path=snapshot.path, record=f"blocks of {oom.requested_bytes} bytes")
+            source = Source(
+                path=snapshot.path, record=N_("blocks of {requested} bytes").format(requested=oom.requested_bytes)
+            )
             size = oom.requested_bytes + _live_of_size(snapshot, device, oom.requested_bytes)
             facts.put("oom.alike_bytes", size, source, member)
     for member in facts.members(Scope.DEVICE):

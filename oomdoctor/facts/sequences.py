@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -52,7 +53,7 @@ def _told(evidence: Evidence) -> Iterator[tuple[int, Source]]:
             yield from ((count, record.source) for frame in record.frames for count in _in_code(frame.code))
     for name, value in launch_options(evidence.command) if evidence.command else ():
         if name.replace("-", "_") in _NAMES and value is not None and value.isdecimal():
-            yield int(value), Source(path="command line")
+            yield int(value), Source(path=N_("command line"))
 
 
 def _in_code(code: str) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
+from ..language import N_
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Series
 from ..model.events import EventKind
@@ -35,12 +36,14 @@ def all_series(evidence: Evidence) -> tuple[Series, ...]:
 
 def _of_run(run: RunRecord) -> Iterable[Series]:
     interval = run.sample_interval_seconds
-    how = f"every {interval:.2f} s by the sampler" if interval else "by the sampler"
+    how = (
+        N_("every {interval} s by the sampler").format(interval=f"{interval:.2f}") if interval else N_("by the sampler")
+    )
     limits = run.limits
     for where, name, field, limit in (
-        ("host", "resident memory of the command", "tree_rss_bytes", limits.memory_total_bytes),
-        ("process limit", "largest virtual size", "tree_virtual_bytes", process_limit(run)),
-        ("cgroup", "used in the cgroup", "cgroup_used_bytes", limits.cgroup_limit_bytes),
+        ("host", N_("resident memory of the command"), "tree_rss_bytes", limits.memory_total_bytes),
+        (N_("process limit"), N_("largest virtual size"), "tree_virtual_bytes", process_limit(run)),
+        ("cgroup", N_("used in the cgroup"), "cgroup_used_bytes", limits.cgroup_limit_bytes),
     ):
         points = points_until_failure(run, field)
         yield _series(where, name, points, how, limit)
@@ -50,13 +53,13 @@ def _of_run(run: RunRecord) -> Iterable[Series]:
             (r.time_seconds, r.used_bytes) for r in readings if r.time_seconds is not None and r.used_bytes is not None
         ]
         total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
-        yield _series(device_member(device), "used on the device", points, how, total)
+        yield _series(device_member(device), N_("used on the device"), points, how, total)
     for device in sorted({state.device for state in run.allocator_states}):
         states = [s for s in run.allocator_states if s.device == device and is_until_failure(run, s.time_seconds)]
         total = next((s.total_bytes for s in states if s.total_bytes is not None), None)
-        for name, field in (("allocated by torch", "allocated_bytes"), ("reserved by torch", "reserved_bytes")):
+        for name, field in ((N_("allocated by torch"), "allocated_bytes"), (N_("reserved by torch"), "reserved_bytes")):
             points = [(s.time_seconds, v) for s in states if (v := getattr(s, field)) is not None]
-            yield _series(device_member(device), name, points, "by the sampler inside the process", total)
+            yield _series(device_member(device), name, points, N_("by the sampler inside the process"), total)
 
 
 def _of_tables(evidence: Evidence) -> Iterable[Series]:
@@ -68,7 +71,7 @@ def _of_tables(evidence: Evidence) -> Iterable[Series]:
     for device, readings in sorted(by_device.items()):
         total = next((r.total_bytes for r in readings if r.total_bytes is not None), None)
         used = [(r.time_seconds or 0.0, r.used_bytes) for r in readings if r.used_bytes is not None]
-        yield _series(device_member(device), "used on the device", used, _interval(used), total)
+        yield _series(device_member(device), N_("used on the device"), used, _interval(used), total)
         courses = sorted(process_courses(readings), key=lambda one: -max(size for _, size in one[1]))
         for process, points in courses[:_MOST_PROCESSES]:
             yield _series(device_member(device), name_of(process), points, _interval(points), total)
@@ -80,7 +83,7 @@ def _of_prints(evidence: Evidence) -> Iterable[Series]:
     told: dict[tuple[str, str], list[tuple[float, int]]] = {}
     for event in evidence.of_kind(EventKind.DEVICE_STATE):
         rank = "" if event.rank is None else f" in rank {event.rank}"
-        for field, name in (("allocated_bytes", "allocated by torch"), ("reserved_bytes", "reserved by torch")):
+        for field, name in (("allocated_bytes", N_("allocated by torch")), ("reserved_bytes", N_("reserved by torch"))):
             size = event.size(field)
             if event.time_seconds is not None and size is not None:
                 key = (name_member(event.device), f"{name}{rank}")
@@ -92,7 +95,11 @@ def _of_prints(evidence: Evidence) -> Iterable[Series]:
 def _interval(points: list[tuple[float, int]]) -> str:
     times = sorted(time for time, _ in points)
     gaps = sorted(after - before for before, after in pairwise(times))
-    return f"about every {format_seconds(gaps[len(gaps) // 2])} as printed" if gaps else "as printed"
+    return (
+        N_("about every {gaps} as printed").format(gaps=format_seconds(gaps[len(gaps) // 2]))
+        if gaps
+        else N_("as printed")
+    )
 
 
 def _series(where: str, name: str, points: list[tuple[float, int]], how: str, limit: int | None) -> Series:

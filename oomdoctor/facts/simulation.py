@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..allocator.simulation.settings import with_setting
 from ..allocator.simulation.whatif import Answer, CannotSimulate, Card, Simulation
+from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.snapshot import Snapshot, SnapshotOom
@@ -71,7 +72,7 @@ def question_of(evidence: Evidence, facts: FactSet, device: int) -> Question | N
 
 def _put(question: Question, facts: FactSet) -> None:
     member = question.member
-    source = Source(path=question.snapshot.path, record=f"{question.events} events, simulated")
+    source = Source(path=question.snapshot.path, record=N_("{events} events, simulated").format(events=question.events))
     try:
         simulation = question.simulation()
         facts.put("simulated.reproduced", simulation.trust.reproduced, source, member)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..allocator.owners import ownership_of
 from ..allocator.replay import replay
+from ..language import N_
 from ..model.diagnosis import Holding, Series
 from ..model.snapshot import Snapshot
 from ..model.thinning import extremes
@@ -34,7 +35,7 @@ def snapshot_series(snapshot: Snapshot) -> tuple[Series, ...]:
                 name="allocated",
                 times_seconds=tuple((allocator.events.time_us[chosen] / 1e6).tolist()),
                 values_bytes=tuple(allocator.live_bytes[chosen].tolist()),
-                how_sampled="allocator events",
+                how_sampled=N_("allocator events"),
             )
         )
     return tuple(found)
@@ -54,5 +55,9 @@ def snapshot_holdings(snapshot: Snapshot) -> tuple[Holding, ...]:
         rest = owners[_MOST_OWNERS:]
         if rest:
             size, count = sum(owner.bytes for owner in rest), sum(owner.count for owner in rest)
-            found.append(Holding(where, f"{len(rest)} other owners", size, count, "sum of the smaller rows"))
+            found.append(
+                Holding(
+                    where, N_("{rest} other owners").format(rest=len(rest)), size, count, N_("sum of the smaller rows")
+                )
+            )
     return tuple(found)

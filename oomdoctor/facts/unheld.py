@@ -8,20 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..allocator.stacks import FORWARD, Category, StackReading, read_stack
+from ..language import N_
 from ..model.run import CensusDevice
 from ..model.snapshot import Snapshot
 
 NOBODY = "no Python object leads to them"
-WORKSPACE = "workspaces of cuBLAS"
-IN_GRAPH_POOLS = "in graph pools, no Python object leads to them"
+WORKSPACE = N_("workspaces of cuBLAS")
+IN_GRAPH_POOLS = N_("in graph pools, no Python object leads to them")
 _PARTS = {
-    Category.WEIGHTS: "weights in flight",
-    Category.GRADIENT: "gradients in flight",
-    Category.OPTIMIZER_STATE: "temporaries of the optimizer",
-    Category.KV_APPEND: "keys and values in flight",
-    Category.COMMUNICATION: "communication buffers",
-    Category.COPY: "copies in flight",
-    **dict.fromkeys(FORWARD, "activations in flight"),
+    Category.WEIGHTS: N_("weights in flight"),
+    Category.GRADIENT: N_("gradients in flight"),
+    Category.OPTIMIZER_STATE: N_("temporaries of the optimizer"),
+    Category.KV_APPEND: N_("keys and values in flight"),
+    Category.COMMUNICATION: N_("communication buffers"),
+    Category.COPY: N_("copies in flight"),
+    **dict.fromkeys(FORWARD, N_("activations in flight")),
 }
 PARTS = (*dict.fromkeys(_PARTS.values()), WORKSPACE, IN_GRAPH_POOLS, NOBODY)
 """All names that such blocks can have in a budget."""
@@ -29,10 +30,10 @@ PARTS = (*dict.fromkeys(_PARTS.values()), WORKSPACE, IN_GRAPH_POOLS, NOBODY)
 _CUBLAS_WORKSPACE_BYTES = 8_519_680
 """What torch allocates for cuBLAS, once a stream (`:4096:2:16:8`, its own setting but for Hopper): 4096 KiB twice and
 16 KiB eight times. Nobody else asks for such a size."""
-_BY_STACK = "stack of the allocation; no Python object leads to it"
-_BY_SIZE = "by its size, which only torch's workspace for cuBLAS has"
-_BY_POOL = "a private pool; no Python object leads to it"
-_UNNAMED = "no stack was recorded, and no Python object leads to it"
+_BY_STACK = N_("stack of the allocation; no Python object leads to it")
+_BY_SIZE = N_("by its size, which only torch's workspace for cuBLAS has")
+_BY_POOL = N_("a private pool; no Python object leads to it")
+_UNNAMED = N_("no stack was recorded, and no Python object leads to it")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read_unheld(device: CensusDevice, snapshot: Snapshot | None) -> tuple[Unheld
             held[1] += 1
             left, number = left - size, max(0, number - 1)
     if left > 0:
-        found[(NOBODY, "no stack was recorded", Category.UNKNOWN, _UNNAMED)] = [left, max(1, number)]
+        found[(NOBODY, N_("no stack was recorded"), Category.UNKNOWN, _UNNAMED)] = [left, max(1, number)]
     return tuple(
         Unheld(part, owner, category, size, count, how) for (part, owner, category, how), (size, count) in found.items()
     )
@@ -87,9 +88,9 @@ def _kind(snapshot: Snapshot, row: int, readings: dict[int, StackReading]) -> tu
         readings[stack] = read_stack(snapshot.stacks[stack])
     reading = readings.get(stack)
     if int(snapshot.blocks.requested_bytes[row]) == _CUBLAS_WORKSPACE_BYTES:
-        return WORKSPACE, "workspace of cuBLAS", Category.OTHER, _BY_SIZE
+        return WORKSPACE, N_("workspace of cuBLAS"), Category.OTHER, _BY_SIZE
     if snapshot.segments.private_pool[snapshot.blocks.segment[row]]:
-        owner = reading.owner if reading is not None else "in a private pool"
+        owner = reading.owner if reading is not None else N_("in a private pool")
         return IN_GRAPH_POOLS, owner, Category.OTHER, _BY_POOL
     if reading is None:
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from string import Formatter
 
 _FILES = {"zh": "zh_CN.po"}
+_LONGEST = 2000
 _PLACE = re.compile(r"\{[^}]*\}")
 _WORD = re.compile(r"[A-Za-z]{3}")
 
@@ -19,21 +20,33 @@ class Catalogue:
     """Translations by context ('' for none) and English text. All languages here have one form for every number."""
 
     messages: Mapping[tuple[str, str], str]
+    _told: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def message(self, message: str, context: str = "") -> str:
         """The translation; the English text where there is none."""
         return self.messages.get((context, message), message)
 
     def told(self, text: str) -> str:
-        """The translation of a text that was made from a template; the text itself where it fits none."""
+        """The translation of a text that was made from a template; the text itself where it fits none.
+
+        What stands in its placeholders is looked up as well, and so are texts that a semicolon joins.
+        """
+        if text not in self._told:
+            self._told[text] = self._translated(text)
+        return self._told[text]
+
+    def _translated(self, text: str) -> str:
         if ("", text) in self.messages:
             return self.messages["", text]
+        if len(text) > _LONGEST or not text.isprintable() or not _WORD.search(text):
+            return text
         for pattern, message in self._templates:
             found = pattern.fullmatch(text)
             if found:
-                values = {name: self.messages.get(("", value), value) for name, value in found.groupdict().items()}
+                values = {name: self.told(value) for name, value in found.groupdict().items()}
                 return self.messages["", message].format(**values)
-        return text
+        parts = text.split("; ")
+        return text if len(parts) == 1 else self.message("; ").join(map(self.told, parts))
 
     @cached_property
     def _templates(self) -> tuple[tuple[re.Pattern[str], str], ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..facts.registry import REGISTRY
 from ..knobs.document import Scalar
-from ..language import _
+from ..language import _, told
 from ..model.facts import FactSpec, FactValue, Scope
 from ..model.units import format_bytes, format_seconds
 from .expression import Expression, parse_expression
@@ -141,7 +141,7 @@ def format_value(value: FactValue, kind: ValueType) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, str) or kind.kind is not Kind.QUANTITY:
-        return str(value)
+        return told(str(value))
     if kind.exponents == (1, 0, 0):
         return format_bytes(value)
     if kind.exponents == (1, 0, -1):

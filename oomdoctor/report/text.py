@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..language import N_, _
+from ..language import N_, _, told
 from ..model.facts import FactValue
 from ..model.units import format_bytes, format_seconds
 
 NOT_MEASURED = N_("not measured")
+
+SHORT_NAMES = (N_("measured"), N_("computed"), N_("printed"), N_("host"), N_("available"), N_("unnamed"))
+"""Words that evidence and facts use, translated where they are shown."""
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff9-\ufffb{_BIDI}]")
@@ -41,7 +44,7 @@ def format_value(value: FactValue, unit: str) -> str:
     if isinstance(value, bool):
         return _("yes") if value else _("no")
     if isinstance(value, str):
-        return one_line(value, 400)
+        return one_line(told(value), 400)
     if value != value or value in (float("inf"), float("-inf")):
         return _(NOT_MEASURED)
     if unit == "bytes":
