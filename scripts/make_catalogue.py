@@ -41,9 +41,14 @@ def wanted() -> dict[Key, tuple[str, ...]]:
 def _of_tables() -> list[tuple[str, str]]:
     """Texts of tables that are data: they need no mark of their own."""
     from oomdoctor.facts.registry import REGISTRY
+    from oomdoctor.knobs.load import load_knobs
+    from oomdoctor.knobs.misuses import load_misuses
     from oomdoctor.playbook.causes import FAMILIES, MEANING_OF
 
-    found = [(spec.meaning, "facts/registry.py") for spec in REGISTRY.values()]
+    misuses = load_misuses()
+    found = [(knob.note, "knobs/knobs.yaml") for knob in load_knobs().values() if knob.note]
+    found += [(each.why, "knobs/misuses.yaml") for each in (*misuses.known, *misuses.allocator_conflicts) if each.why]
+    found += [(spec.meaning, "facts/registry.py") for spec in REGISTRY.values()]
     return found + [(text, "playbook/causes.py") for text in (*FAMILIES.values(), *MEANING_OF.values())]
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..language import N_
 from ..model.failed_request import AddressMap, MapRow, MapRun
 from ..model.snapshot import BLOCK_STATES, IntColumn, Snapshot
 from .fragmentation import SMALL_REQUEST_BYTES, request_size
 
-IDLE, WAITING = "idle", "waiting for another stream"
+IDLE, WAITING = "idle", N_("waiting for another stream")
 _ABOUT_ROWS, _MOST_ROWS = 24, 48
 CELLS = 240
 """Of a row: nothing narrower is drawn."""
@@ -77,8 +78,8 @@ def address_map(
 
 def pool_name(is_small: bool, is_private: bool, stream: int) -> str:
     """`large pool, stream 0`."""
-    kind = "private pool" if is_private else f"{'small' if is_small else 'large'} pool"
-    return f"{kind}, stream {stream:#x}" if stream > 9 else f"{kind}, stream {stream}"
+    kind = N_("private pool") if is_private else (N_("small pool") if is_small else N_("large pool"))
+    return N_("{pool}, stream {stream}").format(pool=kind, stream=f"{stream:#x}" if stream > 9 else stream)
 
 
 def _pools(snapshot: Snapshot, device: int, size: int, stream: int) -> list[_Pool]:

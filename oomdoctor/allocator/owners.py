@@ -8,14 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
+from ..language import N_
 from ..model.snapshot import ACTIONS, IntColumn, Snapshot
 from .replay import BEFORE_RING, Replay, replay
 from .stacks import FORWARD, Category, StackReading, read_stack
 
 _ALLOC = ACTIONS.index("alloc")
-_FROM_NAMES = "recorded stack; what it is for is guessed from names in it"
-_FROM_AUTOGRAD = "allocated while stacks were recorded, yet without one: the autograd thread has no Python frames"
-_WITHOUT_STACK = "the allocator's snapshot; no stack was recorded"
+_FROM_NAMES = N_("recorded stack; what it is for is guessed from names in it")
+_FROM_AUTOGRAD = N_("allocated while stacks were recorded, yet without one: the autograd thread has no Python frames")
+_WITHOUT_STACK = N_("the allocator's snapshot; no stack was recorded")
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ class Ownership:
     def readings(self) -> tuple[StackReading, ...]:
         """What each kind says."""
         has_stacks = self.first_with_stack < len(self.replay.events)
-        unrecorded = StackReading("no stack was recorded", Category.UNKNOWN, False, False, ())
-        autograd = StackReading("backward pass (autograd thread)", Category.GRADIENT, False, False, ())
-        before = StackReading("allocated before stacks were recorded", Category.UNKNOWN, False, False, ())
+        unrecorded = StackReading(N_("no stack was recorded"), Category.UNKNOWN, False, False, ())
+        autograd = StackReading(N_("backward pass (autograd thread)"), Category.GRADIENT, False, False, ())
+        before = StackReading(N_("allocated before stacks were recorded"), Category.UNKNOWN, False, False, ())
         return (
             *map(read_stack, self.snapshot.stacks),
             autograd if has_stacks else unrecorded,
             before if has_stacks else unrecorded,
-            StackReading("allocated before recording began, freed since", Category.UNKNOWN, False, False, ()),
+            StackReading(N_("allocated before recording began, freed since"), Category.UNKNOWN, False, False, ()),
         )
 
     @cached_property

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from ..language import N_
 from ..model.snapshot import Frame
 
 
@@ -34,15 +35,15 @@ class Category(str, Enum):
 CATEGORY_WORDS: Mapping[Category, str] = {
     Category.WEIGHTS: "weights",
     Category.GRADIENT: "gradients",
-    Category.OPTIMIZER_STATE: "optimizer state",
+    Category.OPTIMIZER_STATE: N_("optimizer state"),
     Category.ACTIVATION: "activations",
-    Category.ATTENTION_SCORES: "attention scores",
+    Category.ATTENTION_SCORES: N_("attention scores"),
     Category.LOGITS: "logits",
-    Category.KV_APPEND: "keys and values",
-    Category.COMMUNICATION: "communication buffers",
-    Category.COPY: "copies to the device",
-    Category.OTHER: "live, kind not known",
-    Category.UNKNOWN: "live, no stack recorded",
+    Category.KV_APPEND: N_("keys and values"),
+    Category.COMMUNICATION: N_("communication buffers"),
+    Category.COPY: N_("copies to the device"),
+    Category.OTHER: N_("live, kind not known"),
+    Category.UNKNOWN: N_("live, no stack recorded"),
 }
 
 FORWARD = frozenset({Category.ACTIVATION, Category.ATTENTION_SCORES, Category.LOGITS})
@@ -111,9 +112,9 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
     if frame is not None:
         owner = describe(frame)
     elif any("torch::autograd::" in native.function for native in stack):
-        owner = "backward pass (autograd thread)"
+        owner = N_("backward pass (autograd thread)")
     else:
-        owner = "native code without a Python frame"
+        owner = N_("native code without a Python frame")
     calls = sum(frame.function == _MODULE_CALL for frame in python)
     return StackReading(
         owner=owner,

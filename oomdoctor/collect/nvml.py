@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.source import Source
 
@@ -38,12 +39,12 @@ class Nvml:
             try:
                 import pynvml
             except Exception as error:
-                self.reason = f"pynvml cannot be imported: {error}"
+                self.reason = N_("pynvml cannot be imported: {error}").format(error=error)
                 return False
             try:
                 pynvml.nvmlInit()
             except Exception as error:
-                self.reason = f"NVML does not start: {error}"
+                self.reason = N_("NVML does not start: {error}").format(error=error)
                 return False
             self._module, self.reason = pynvml, None
             return True
@@ -91,7 +92,7 @@ def read_devices(own: Collection[int] = ()) -> tuple[tuple[DeviceReading, ...], 
         readings = nvml.read(own)
     finally:
         nvml.close()
-    return readings, None if readings else "NVML names no device"
+    return readings, None if readings else N_("NVML names no device")
 
 
 def _read_device(nvml: Any, index: int, own: Collection[int], now: float) -> DeviceReading:

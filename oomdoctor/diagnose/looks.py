@@ -132,7 +132,7 @@ def _unlisted(told: dict[str, list[DeviceReading]], facts: FactSet) -> Iterator[
 
 
 def _listed(members: Sequence[str]) -> str:
-    shown = ", ".join(members[:8])
+    shown = _(", ").join(members[:8])
     if len(members) <= 8:
         return shown
     return _("{devices} and {number} more").format(devices=shown, number=len(members) - 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..knobs.versions import within
-from ..language import _, ngettext, told
+from ..language import N_, _, ngettext, told
 from ..model.diagnosis import Missing
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -14,6 +14,13 @@ from .looks import missing_course
 
 _FOR_TIME = "for want of time"
 """In the probe's words for what was cut short (its `census`): more time would help."""
+CUT_SHORT = (
+    N_("the pass over all objects, for want of time: what no variable leads to was not seen"),
+    N_("the count of what each holder has, for want of time: the rest has no name"),
+    N_("the walk from variables, for want of time: some holders have no name"),
+    N_("the walk through autograd's graphs, for want of time"),
+)
+"""What the probe says of a census that it cut short."""
 _LAST_UNHEARD = "2.0"
 """Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import RuleError
+from ..language import _, pgettext
 from ..model.diagnosis import Setting
 from .document import Section, as_section, read_document
 from .versions import version_key, within
@@ -114,17 +115,22 @@ class Knobs(Mapping[str, Knob]):
         known = version is not None and version_key(version) is not None
         spellings = found.spelled(version)
         if known and not spellings:
-            spans = " or ".join(item.versions for item in found.spellings)
-            return Setting(knob, value, (), f"{found.framework} {version} has no such option; it exists {spans}")
+            spans = _(" or ").join(item.versions for item in found.spellings)
+            said = _("{program} {version} has no such option; it exists {spans}")
+            note = said.format(program=found.framework, version=version, spans=spans)
+            return Setting(knob, value, (), note)
         if known and (refusal := found.refusal(value, version)):
             return Setting(knob, value, (), f"{found.framework} {version}: {refusal}")
         lines = tuple(dict.fromkeys(line for item in spellings for line in item.lines(value)))
-        notes = [found.note] if found.note else []
+        notes = [_(found.note)] if found.note else []
         if not known and len(spellings) > 1:
-            notes.insert(0, "; ".join(_for_versions(found.framework, item, value) for item in spellings))
+            notes.insert(0, _("; ").join(_for_versions(found.framework, item, value) for item in spellings))
         elif not known and spellings[0].versions:
-            notes.insert(0, f"For {found.framework} {spellings[0].versions}")
-        return Setting(knob, value, lines, ". ".join(notes))
+            notes.insert(
+                0,
+                _("For {framework} {versions}").format(framework=found.framework, versions=spellings[0].versions),
+            )
+        return Setting(knob, value, lines, _(". ").join(notes))
 
     def __getitem__(self, knob: str) -> Knob:
         return self._knobs[knob]
@@ -224,13 +230,14 @@ def _sentence(section: Section, key: str) -> str:
 
 
 def _for_versions(framework: str, spelling: Spelling, value: str) -> str:
-    written = " and ".join(spelling.lines(value))
-    return f"{written}: {framework} {spelling.versions or 'of any version'}"
+    written = _(" and ").join(spelling.lines(value))
+    versions = spelling.versions or _("of any version")
+    return _("{lines}: {framework} {versions}").format(lines=written, framework=framework, versions=versions)
 
 
 def _span(since: str | None, until: str | None) -> str:
     if since and until:
-        return f"{since} to {until}"
+        return _("{since} to {until}").format(since=since, until=until)
     if since:
-        return f"from {since}"
-    return f"up to {until}" if until else ""
+        return pgettext("versions", "from {since}").format(since=since)
+    return _("up to {until}").format(until=until) if until else ""

@@ -8,6 +8,7 @@ where it is shown. The language of a process is set once, by the command that wa
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,6 +18,7 @@ ENGLISH, CHINESE = "en", "zh"
 LANGUAGES = (ENGLISH, CHINESE)
 LANGUAGE_VARIABLE = "OOMDOCTOR_LANG"
 
+_BETWEEN = re.compile("(?<=[\u4e00-\u9fff）”，。；：、]) (?=[\u4e00-\u9fff（“])|(?<=[\u4e00-\u9fff]) (?=[，。；：、])")
 _chosen = ENGLISH
 _catalogue: Catalogue | None = None
 
@@ -60,7 +62,15 @@ def told(text: str) -> str:
 
     Its template is found again by its words; a text that fits none stays as it is.
     """
-    return text if _catalogue is None else _catalogue.told(text)
+    if _catalogue is None:
+        return text
+    translated = _catalogue.told(text)
+    return text if translated == text else tidy(translated)
+
+
+def tidy(text: str) -> str:
+    """A filled sentence as it is written: Chinese beside Chinese has no blank between."""
+    return text if _catalogue is None else _BETWEEN.sub("", text)
 
 
 def pgettext(context: str, message: str) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from string import Formatter
 
 _FILES = {"zh": "zh_CN.po"}
 _LONGEST = 2000
-_PLACE = re.compile(r"\{[^}]*\}")
+_PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 _WORD = re.compile(r"[A-Za-z]{3}")
 
 
@@ -46,24 +45,25 @@ class Catalogue:
                 values = {name: self.told(value) for name, value in found.groupdict().items()}
                 return self.messages["", message].format(**values)
         parts = text.split("; ")
-        return text if len(parts) == 1 else self.message("; ").join(map(self.told, parts))
+        if len(parts) == 1:
+            return text
+        translated = [self.told(part) for part in parts]
+        return text if translated == parts else self.message("; ").join(translated)
 
     @cached_property
     def _templates(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """The messages with placeholders as patterns, those with the most words of their own first."""
         found = []
         for context, message in self.messages:
-            parts = [(text, name) for text, name, form, _how in Formatter().parse(message) if not form]
-            own = sum(len(text) for text, _name in parts)
-            if context or not any(name for _text, name in parts) or not _WORD.search(_PLACE.sub("", message)):
+            texts, names = _PLACE.split(message)[::2], _PLACE.findall(message)
+            own = "".join(texts)
+            if context or not names or not _WORD.search(own):
                 continue
-            pattern, names = "", set()
-            for text, name in parts:
-                pattern += re.escape(text)
-                if name and name.isidentifier():
-                    pattern += f"(?P={name})" if name in names else f"(?P<{name}>.+?)"
-                    names.add(name)
-            found.append((own, re.compile(pattern, re.DOTALL), message))
+            pattern = re.escape(texts[0])
+            for place, (name, text) in enumerate(zip(names, texts[1:], strict=True)):
+                group = f"(?P={name})" if name in names[:place] else f"(?P<{name}>.+?)"
+                pattern += group + re.escape(text)
+            found.append((len(own), re.compile(pattern, re.DOTALL), message))
         return tuple((pattern, message) for _own, pattern, message in sorted(found, key=lambda one: -one[0]))
 
     def plural(self, one: str, many: str, number: int) -> str:

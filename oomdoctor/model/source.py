@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import N_
+
 
 @dataclass(frozen=True)
 class Source:
@@ -20,8 +22,8 @@ class Source:
 
     def __str__(self) -> str:
         if self.derived_from:
-            return "from " + ", ".join(self.derived_from)
-        place = self.path or "unknown source"
+            return N_("from {facts}").format(facts=", ".join(self.derived_from))
+        place = self.path or N_("unknown source")
         if self.line is not None:
             place += f":{self.line}"
         return f"{place} ({self.record})" if self.record else place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..knobs.load import Knobs, load_knobs
-from ..language import _, chosen
+from ..language import _, chosen, tidy
 from ..model.diagnosis import EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
 from ..model.facts import FactSet, Scope
 from .causes import FAMILY_OF
@@ -112,7 +112,7 @@ class _Writer:
         )
 
     def _fill(self, template: Template) -> str:
-        return template.fill(self.lookup, _("unknown"))
+        return tidy(template.fill(self.lookup, _("unknown")))
 
     def _bytes(self, expression: Expression | None) -> int | None:
         value = None if expression is None else expression.value(self.lookup)

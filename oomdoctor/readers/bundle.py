@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ..bundle.read import StoredBundle, is_bundle, read_bundle
 from ..bundle.records import Record, Records
 from ..bundle.redact import mask_text
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.run import (
     AllocatorState,
@@ -325,9 +326,11 @@ def _unseen(records: Records) -> tuple[tuple[str, str, str], ...]:
 def _problems(bundle: StoredBundle) -> tuple[str, ...]:
     problems = list(bundle.refused)
     if not bundle.complete:
-        problems.append("oomdoctor was ended before the command, or the command still runs: its exit is not recorded")
+        problems.append(
+            N_("oomdoctor was ended before the command, or the command still runs: its exit is not recorded")
+        )
     if bundle.damaged:
-        problems.append(f"{bundle.damaged} damaged records were left out")
+        problems.append(N_("{damaged} damaged records were left out").format(damaged=bundle.damaged))
     return tuple(problems)
 
 

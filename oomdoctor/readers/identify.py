@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from enum import Enum
 
+from ..language import N_
 from .pickles import looks_like_pickle
 from .text import looks_like_text
 
@@ -23,10 +24,10 @@ class InputKind(str, Enum):
 
 
 _ARCHIVES = {
-    b"PK\x03\x04": "a zip archive (a checkpoint saved by torch.save is one)",
-    b"\xfd7zXZ\x00": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a zstandard archive",
-    b"BZh": "a bzip2 archive",
+    b"PK\x03\x04": N_("a zip archive (a checkpoint saved by torch.save is one)"),
+    b"\xfd7zXZ\x00": N_("an xz archive"),
+    b"\x28\xb5\x2f\xfd": N_("a zstandard archive"),
+    b"BZh": N_("a bzip2 archive"),
 }
 
 

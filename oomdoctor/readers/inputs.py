@@ -11,6 +11,7 @@ from typing import IO, BinaryIO, cast
 
 from ..bundle.read import leads_inside
 from ..errors import OomdoctorError
+from ..language import N_
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Excerpt, InputRecord
 from ..model.events import LogEvent
@@ -83,7 +84,7 @@ class _Reading:
     def read_path(self, path: Path, shown: str) -> None:
         try:
             if not shown:  # which `Path` takes for the folder that we are in
-                self.record(shown, "unknown", "refused", "the name is empty")
+                self.record(shown, "unknown", "refused", N_("the name is empty"))
             elif path.exists() and not self._is_new(path):
                 return
             elif path.is_dir():
@@ -95,13 +96,13 @@ class _Reading:
             elif path.exists():
                 self.record(shown, "unknown", "refused", what_it_is(path))
             else:
-                self.record(shown, "unknown", "refused", "no such file")
+                self.record(shown, "unknown", "refused", N_("no such file"))
         except OSError as error:
             self.record(shown, "unknown", "refused", error.strerror or str(error))
 
     def read_stdin(self, stdin: BinaryIO | None) -> None:
         if stdin is None:
-            self.record("-", "unknown", "refused", "there is no standard input")
+            self.record("-", "unknown", "refused", N_("there is no standard input"))
             return
         try:
             self._read_pipe(stdin, "-")
@@ -131,7 +132,7 @@ class _Reading:
     def _read_pipe(self, stream: BinaryIO, shown: str) -> None:
         head = stream.read(HEAD_BYTES)
         if identify(head) is InputKind.SNAPSHOT:
-            self.record(shown, InputKind.SNAPSHOT.value, "refused", "a snapshot is read from a file: give its path")
+            self.record(shown, InputKind.SNAPSHOT.value, "refused", N_("a snapshot is read from a file: give its path"))
         else:
             self._read_stream(cast(BinaryIO, _Resumed(head, stream)), head, shown)
 
@@ -156,9 +157,18 @@ class _Reading:
             else:
                 self._read_file(path, inside)
         if len(files) > MAX_FILES_IN_FOLDER:
-            self.record(shown, "folder", "partly", f"only the first {MAX_FILES_IN_FOLDER:,} files were read")
+            self.record(
+                shown,
+                "folder",
+                "partly",
+                N_("only the first {MAX_FILES_IN_FOLDER} files were read").format(
+                    MAX_FILES_IN_FOLDER=f"{MAX_FILES_IN_FOLDER:,}"
+                ),
+            )
         elif all(record.status == "refused" for record in self.inputs[before:]) and len(new) == len(files):
-            self.record(shown, "folder", "refused", "it holds no log, snapshot, nvidia-smi output or incident bundle")
+            self.record(
+                shown, "folder", "refused", N_("it holds no log, snapshot, nvidia-smi output or incident bundle")
+            )
 
     def _read_bundle(self, folder: Path, shown: str) -> None:
         """A bundle's parts are named relative to it, so that the report is the same wherever the bundle lies."""
@@ -206,7 +216,11 @@ class _Reading:
             self.record(shown, InputKind.SNAPSHOT.value, "refused", str(error))
             return
         self.snapshots.append(snapshot)
-        unknown = f"parts not understood: {', '.join(snapshot.unknown_keys)}" if snapshot.unknown_keys else ""
+        unknown = (
+            N_("parts not understood: {names}").format(names=", ".join(snapshot.unknown_keys))
+            if snapshot.unknown_keys
+            else ""
+        )
         self.record(shown, InputKind.SNAPSHOT.value, "partly" if unknown else "read", unknown)
 
     def _read_stream(self, stream: IO[bytes], head: bytes, shown: str, size_bytes: int | None = None) -> None:
@@ -214,17 +228,22 @@ class _Reading:
         if kind is InputKind.LOG:
             self._read_log(stream, shown, size_bytes)
         elif kind is InputKind.EMPTY:
-            why = "it is a damaged gzip file" if is_gzip(head) and head else "the file is empty"
+            why = N_("it is a damaged gzip file") if is_gzip(head) and head else N_("the file is empty")
             self.record(shown, kind.value, "refused", why)
         elif kind is InputKind.ARCHIVE:
             content = gunzip_head(head) if is_gzip(head) else head
             self.record(
-                shown, kind.value, "refused", f"it is {archive_name(content)}: unpack it and give what is inside"
+                shown,
+                kind.value,
+                "refused",
+                N_("it is {archive_name}: unpack it and give what is inside").format(
+                    archive_name=archive_name(content)
+                ),
             )
         elif is_riddled_with_zeros(gunzip_head(head) if is_gzip(head) else head):
             self.record(shown, kind.value, "refused", RIDDLED)
         else:
-            self.record(shown, kind.value, "refused", "binary data that is neither a snapshot nor text")
+            self.record(shown, kind.value, "refused", N_("binary data that is neither a snapshot nor text"))
 
     def _read_log(self, stream: IO[bytes], shown: str, size_bytes: int | None) -> None:
         # Imported late: it takes a tenth of a second, and a snapshot needs none of it.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn, Protocol, TypeVar
 
 from ..errors import InputRefused
+from ..language import N_
 from ..model.units import GIB, MIB
 
 try:
@@ -117,7 +118,7 @@ def load_plain(
             magic = opened.read(len(_XZ_MAGIC))
             opened.seek(0)
             if not magic:
-                raise InputRefused("the file is empty")
+                raise InputRefused(N_("the file is empty"))
             file: IO[bytes] = opened
             if magic.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
                 plain = _unpacked(opened, magic, _MOST_EXPANSION * size + 64 * MIB)
@@ -146,7 +147,7 @@ def load_plain(
 
             return _on_deep_stack(size, work, watch)
     except OSError as error:
-        raise InputRefused(f"it cannot be read: {error.strerror or error}") from error
+        raise InputRefused(N_("it cannot be read: {value}").format(value=error.strerror or error)) from error
 
 
 def _read(file: IO[bytes], size: int, tell: Tell) -> bytes:
@@ -175,9 +176,13 @@ def _unpacked(file: IO[bytes], magic: bytes, limit: int) -> bytes:
     try:
         plain = _unpacked_xz(file, limit + 1) if magic == _XZ_MAGIC else gzip.GzipFile(fileobj=file).read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputRefused("it is a damaged or cut off gzip file") from error
+        raise InputRefused(N_("it is a damaged or cut off gzip file")) from error
     if len(plain) > limit:
-        raise InputRefused(f"it unpacks to more than {_MOST_EXPANSION} times its size: no snapshot does that")
+        raise InputRefused(
+            N_("it unpacks to more than {MOST_EXPANSION} times its size: no snapshot does that").format(
+                MOST_EXPANSION=_MOST_EXPANSION
+            )
+        )
     return plain
 
 
@@ -186,17 +191,17 @@ def _unpacked_xz(file: IO[bytes], limit: int) -> bytes:
     try:
         import lzma  # not every Python has it
     except ImportError as error:
-        raise InputRefused("it is an xz archive, which this Python cannot unpack") from error
+        raise InputRefused(N_("it is an xz archive, which this Python cannot unpack")) from error
     decompressor, pieces, done = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES), [], 0
     try:
         while done < limit and not decompressor.eof:
             piece = file.read(_PIECE_BYTES) if decompressor.needs_input else b""
             if decompressor.needs_input and not piece:
-                raise InputRefused("it is a damaged or cut off xz file")
+                raise InputRefused(N_("it is a damaged or cut off xz file"))
             pieces.append(decompressor.decompress(piece, limit - done))
             done += len(pieces[-1])
     except lzma.LZMAError as error:
-        raise InputRefused("it is a damaged or cut off xz file") from error
+        raise InputRefused(N_("it is a damaged or cut off xz file")) from error
     return b"".join(pieces)
 
 
@@ -209,13 +214,15 @@ def _load(stream: IO[bytes], size: int) -> object:
     except InputRefused:
         raise
     except MemoryError as error:
-        raise InputRefused(f"it asks for more memory than a file of {size} bytes can need") from error
+        raise InputRefused(
+            N_("it asks for more memory than a file of {size} bytes can need").format(size=size)
+        ) from error
     except EOFError as error:
-        raise InputRefused("it is cut off: the pickle has no end") from error
+        raise InputRefused(N_("it is cut off: the pickle has no end")) from error
     except Exception as error:  # junk can raise nearly anything: ValueError, KeyError, struct.error, RecursionError …
         if "truncated" in str(error):
-            raise InputRefused("it is cut off in the middle of a value") from error
-        raise InputRefused("it is damaged, or is no pickle of plain data; nothing in it was run") from error
+            raise InputRefused(N_("it is cut off in the middle of a value")) from error
+        raise InputRefused(N_("it is damaged, or is no pickle of plain data; nothing in it was run")) from error
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -227,14 +234,17 @@ class _PlainUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise InputRefused(
-            f"it asks to load {module[:100]}.{name[:100]}; a memory snapshot holds plain data only. "
-            "Nothing in it was run"
+            N_(
+                "it asks to load {module}.{name}; a memory snapshot holds plain data only. Nothing in it was run"
+            ).format(module=module[:100], name=name[:100])
         )
 
     def persistent_load(self, _pid: object) -> NoReturn:
         raise InputRefused(
-            "it refers to an object stored outside it (a persistent id); "
-            "a memory snapshot holds plain data only. Nothing in it was run"
+            N_(
+                "it refers to an object stored outside it (a persistent id); "
+                "a memory snapshot holds plain data only. Nothing in it was run"
+            )
         )
 
 

@@ -8,14 +8,17 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from ..language import N_
+
 PIPE_SILENT_SECONDS = 60.0
 """A named pipe whose writer says nothing for this long is given up."""
 
-PATIENCE_LOST = (
-    f"nothing came through the pipe for {PIPE_SILENT_SECONDS:.0f} s and its writer has not closed it; to wait as long "
-    "as it takes, give it as the standard input: oomdoctor analyze - < PIPE"
-)
-VIEW_OF_THE_KERNEL = (
+PATIENCE_LOST = N_(
+    "nothing came through the pipe for {PIPE_SILENT_SECONDS} s and its writer has not closed "
+    "it; to wait as long as it takes, give it as the standard input: oomdoctor analyze - < "
+    "PIPE"
+).format(PIPE_SILENT_SECONDS=f"{PIPE_SILENT_SECONDS:.0f}")
+VIEW_OF_THE_KERNEL = N_(
     "a view of the running kernel, which may never end and is no log: save what it says first, as in "
     "dmesg -T > kernel.log, and give that file"
 )
@@ -43,10 +46,10 @@ def what_it_is(path: Path) -> str:
     """What stands there instead of a file, and what to give in its place."""
     mode = path.stat().st_mode
     if stat.S_ISSOCK(mode):
-        return "a socket, not a file: save what comes through it, and give that file"
+        return N_("a socket, not a file: save what comes through it, and give that file")
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        return "a device, not a file: it may never end; save what it says in a file, and give that"
-    return "neither a file nor a folder"
+        return N_("a device, not a file: it may never end; save what it says in a file, and give that")
+    return N_("neither a file nor a folder")
 
 
 class Patient:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputRefused
+from ..language import N_
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Blocks, Events, IntColumn, Segments, Snapshot, SnapshotOom
 from ..model.units import MIB
 from .event_rows import CutContent, EventRows, cut_rows
@@ -73,9 +74,11 @@ def read_snapshot(
                 return _snapshot(content.content, shown, content.rows)
             return _snapshot(content, shown, None)
         except InputRefused as error:
-            raise InputRefused(f"it is a pickle, but no PyTorch memory snapshot: {error}") from error
+            raise InputRefused(
+                N_("it is a pickle, but no PyTorch memory snapshot: {error}").format(error=error)
+            ) from error
         except (RecursionError, MemoryError) as error:
-            raise InputRefused("it is nested too deeply, or too large, for a memory snapshot") from error
+            raise InputRefused(N_("it is nested too deeply, or too large, for a memory snapshot")) from error
 
     return load_plain(path, build, cut_rows, progress)
 
@@ -83,7 +86,7 @@ def read_snapshot(
 def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
     top = content if isinstance(content, dict) else {"segments": content}
     if not top.keys() & {"segments", "device_traces"}:
-        raise InputRefused("it has neither segments nor device_traces")
+        raise InputRefused(N_("it has neither segments nor device_traces"))
     segment_rows = _rows(top.get("segments", []), "segments")
     traces = [_list(trace, "device_traces") for trace in _list(top.get("device_traces", []), "device_traces")]
     whole = [_rows([row for row in trace if type(row) is not int] if cut else trace, "events") for trace in traces]

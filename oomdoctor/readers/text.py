@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
+from ..language import N_
+
 HEAD = 4096
 """How many bytes are looked at to tell the encoding."""
 
@@ -58,7 +60,7 @@ class Utf8Chunks:
             # One read at a time: of damaged data, what comes before the damage is handed out first.
             return stream.read1(_CHUNK)
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            self.notes.append("the compressed data ends early or is damaged; what came before was read")
+            self.notes.append(N_("the compressed data ends early or is damaged; what came before was read"))
             return b""
 
 
@@ -140,7 +142,7 @@ def _is_text_but_for_zeros(head: bytes) -> bool:
     return (bool(rest) or not head) and strange <= 0.02 * len(rest)
 
 
-RIDDLED = (
+RIDDLED = N_(
     "text with zero bytes all over it, which no log has: take them out, as in tr -d '\\000' < FILE > clean.log, "
     "and give that"
 )

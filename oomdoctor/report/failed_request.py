@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..language import N_, _, ngettext, told
+from ..language import N_, _, ngettext, tidy, told
 from ..model.failed_request import AddressMap, FailedRequest, InTheWay, MapRow
 from ..model.units import format_bytes
 from .palette import CATEGORIES, Category, category_of
@@ -89,7 +89,7 @@ def view_failed_request(failed: FailedRequest) -> FailedRequestView:
         reserved = _("{size} was reserved and not live, and none of it served:")
     return FailedRequestView(
         where=one_line(told(failed.where), 60),
-        asked=_asked(failed),
+        asked=tidy(_asked(failed)),
         reserved=reserved.format(size=format_bytes(held)),
         reasons=tuple(
             ReasonView(

@@ -10,7 +10,7 @@ from ..language import N_, _, told
 from ..model.diagnosis import Confidence, Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
 from ..model.units import format_bytes
 from .anchors import Anchors
-from .text import format_value, listed, one_line
+from .text import format_value, listed, one_line, source_of
 
 CONFIDENCE = {
     Confidence.CONFIRMED: N_("confirmed"),
@@ -125,7 +125,7 @@ def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors) -> Evidenc
         fact=one_line(item.fact, 120),
         meaning=one_line(_(item.meaning), _LINE),
         value=format_value(item.value, item.unit),
-        source=one_line(told(item.source), _SOURCE),
+        source=one_line(source_of(item.source), _SOURCE),
         anchor=anchors.of_source(item.source) or anchors.of_fact(item.fact, finding.scope.values()),
     )
 
@@ -139,7 +139,7 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
         else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
         lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
-        note="" if remedy.set is None else one_line(_(remedy.set.note), _LINE),
+        note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
         effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
         enough=remedy.enough,
         cost=one_line(remedy.cost, _PROSE),

@@ -9,7 +9,7 @@ from ..language import _, told
 from ..model.diagnosis import Budget, Holding
 from ..model.units import format_bytes
 from .palette import Category, category_of
-from .text import format_share, one_line
+from .text import format_share, one_line, source_of
 
 _LINE = 500
 
@@ -85,7 +85,7 @@ def _row(
         size=format_bytes(size),
         share=format_share(size, total),
         count=count,
-        how_known=one_line(told(how_known), 80),
+        how_known=one_line(source_of(how_known), 80),
         fraction=0.0,
         depth=depth,
         is_owner=is_owner,

@@ -16,6 +16,7 @@ SHORT_NAMES = (N_("measured"), N_("computed"), N_("printed"), N_("host"), N_("av
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff9-\ufffb{_BIDI}]")
+_RECORD = re.compile(r"(.+) \((.+)\)")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -60,6 +61,12 @@ def format_value(value: FactValue, unit: str) -> str:
 def listed(items: Iterable[str]) -> str:
     """Things of a kind, one after the other."""
     return _(", ").join(items)
+
+
+def source_of(text: str) -> str:
+    """Where a statement comes from: the place as it is, the record in it in the language of the report."""
+    found = _RECORD.fullmatch(text)
+    return told(text) if found is None else f"{found[1]} ({told(found[2])})"
 
 
 def format_share(part: int, whole: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from .. import __version__
-from ..language import N_, _, told
+from ..language import N_, _, tidy, told
 from ..model.diagnosis import (
     Budget,
     Comparison,
@@ -28,7 +28,7 @@ from .failed_request import FailedRequestView, view_failed_request
 from .findings import FindingView, RemedyView, view_findings
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
-from .text import format_value, one_line, plain, shorten
+from .text import format_value, one_line, plain, shorten, source_of
 from .timeline import Chart, view_charts
 from .window import WindowView, view_window
 
@@ -215,7 +215,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
                 where=one_line(told(each.where), 80),
                 cause=one_line(_cause_of(each), _LINE),
                 requested="" if each.requested_bytes is None else format_bytes(each.requested_bytes),
-                source=one_line(told(each.source), _SOURCE),
+                source=one_line(source_of(each.source), _SOURCE),
             )
             for each in diagnosis.incidents
         ),
@@ -240,7 +240,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
 
 def split_summary(summary: str, otherwise: str) -> tuple[str, str]:
     """The summary's first sentence, and the rest. A full stop inside a number or a name ends no sentence."""
-    text = one_line(summary)
+    text = tidy(one_line(summary))
     if not text:
         return otherwise + _("."), ""
     first, *rest = _SENTENCE_END.split(text, maxsplit=1)
@@ -270,8 +270,8 @@ def _comparison(comparison: Comparison) -> ComparisonView:
         reckoned=format_bytes(comparison.reckoned_bytes),
         seen=format_bytes(comparison.seen_bytes),
         apart=f"{'+' if apart > 0 else '-' if apart < 0 else ''}{format_bytes(abs(apart))}",
-        how_reckoned=one_line(told(comparison.how_reckoned), _SOURCE),
-        how_seen=one_line(told(comparison.how_seen), _SOURCE),
+        how_reckoned=one_line(source_of(comparison.how_reckoned), _SOURCE),
+        how_seen=one_line(source_of(comparison.how_seen), _SOURCE),
     )
 
 
@@ -410,7 +410,7 @@ def _facts(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FactView]:
             key=one_line(key, 160),
             value=format_value(fact.value, spec.type.value),
             meaning=one_line(_(spec.meaning), _LINE),
-            source=one_line(told(source), _SOURCE),
+            source=one_line(source_of(source), _SOURCE),
             anchor=anchors.facts[key],
             leads_to=anchors.of_source(source),
         )

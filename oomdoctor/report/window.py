@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..language import _, ngettext, told
+from ..language import _, ngettext, tidy, told
 from ..model.units import format_bytes, format_seconds
 from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
 from .palette import Category, category_of, draw_order
@@ -148,7 +148,7 @@ def _sentences(window: Window, duration: str) -> Iterator[str]:
         said += " " + _(
             "{size} was live before the first of them: what stood there is rebuilt backwards from the final state."
         ).format(size=format_bytes(window.before_bytes))
-    yield said
+    yield tidy(said)
     size = format_bytes(window.peak_bytes)
     if window.peak_is_before:
         yield _("Most was live before the window began: {size}.").format(size=size)

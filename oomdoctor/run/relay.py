@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from ..language import N_
 from .terminal import Stream
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Relay:
         try:
             failures = json.loads(answer)
         except ValueError:
-            return ("the end of the output: the relay did not answer",)
+            return (N_("the end of the output: the relay did not answer"),)
         return tuple(str(failure) for failure in failures)
 
     def _ask(self, question: bytes, patience: float) -> bytes:

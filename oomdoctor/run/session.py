@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .. import __version__
 from ..bundle.write import BundleWriter, holds_incident
 from ..errors import BundleError
+from ..language import N_
 from .baseline import Baseline, read_baseline
 from .child import FORWARDED, CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
 from .relay import Relay
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 PROBE_SITE = Path(__file__).resolve().parent.parent / "probe" / "site"
 
-UNWRITTEN = "part of the evidence"
+UNWRITTEN = N_("part of the evidence")
 """Not seen because it could not be written, in the words of `RunOutcome.unseen`."""
 
 _LONGEST_SOCKET = 100
@@ -140,7 +141,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
 
 
 def _unwritten(failures: Sequence[str]) -> list[tuple[str, str, str]]:
-    return [(UNWRITTEN, failure, "name a folder with more room with --output") for failure in failures]
+    return [(UNWRITTEN, failure, N_("name a folder with more room with --output")) for failure in failures]
 
 
 class _NoWitness:
@@ -162,13 +163,13 @@ def _open_bundle(
         # absolute, for the command may change its directory, and so may its children
         return BundleWriter(_free(Path(os.path.abspath(wanted))))
     except (BundleError, OSError) as error:  # OSError: the folder that we are in was removed
-        unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
+        unseen.append((N_("the incident folder asked for"), str(error), N_("name a writable folder with --output")))
     import tempfile  # rarely needed, and the command waits
 
     try:
         return BundleWriter(Path(tempfile.mkdtemp(prefix=f"oomdoctor-{name}-")))
     except (OSError, BundleError) as error:
-        unseen.append(("the incident folder asked for", str(error), "name a writable folder with --output"))
+        unseen.append((N_("the incident folder asked for"), str(error), N_("name a writable folder with --output")))
     return None
 
 
@@ -241,7 +242,13 @@ def _environment(
     if writer is None or not options.probe:
         return environment
     if os.pathsep in str(PROBE_SITE):
-        unseen.append(("the inside of the command", f"{PROBE_SITE} cannot be put on PYTHONPATH", "install elsewhere"))
+        unseen.append(
+            (
+                N_("the inside of the command"),
+                N_("{PROBE_SITE} cannot be put on PYTHONPATH").format(PROBE_SITE=PROBE_SITE),
+                N_("install elsewhere"),
+            )
+        )
         return environment
     path = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = f"{PROBE_SITE}{os.pathsep}{path}" if path else str(PROBE_SITE)
@@ -277,7 +284,13 @@ def _open_streams(numbers: tuple[int, ...], unseen: list[tuple[str, str, str]]) 
     try:
         return open_streams(numbers)
     except OSError as error:
-        unseen.append(("the command's output", f"no pipe or terminal: {error.strerror}", "redirect it to a file"))
+        unseen.append(
+            (
+                N_("the command's output"),
+                N_("no pipe or terminal: {strerror}").format(strerror=error.strerror),
+                N_("redirect it to a file"),
+            )
+        )
         return ()
 
 
@@ -299,7 +312,13 @@ def _start_relay(
     try:
         return Relay(streams, make_capture, FORWARDED)
     except OSError as error:
-        unseen.append(("the command's output", f"no process to pass it on: {error.strerror}", "redirect it to a file"))
+        unseen.append(
+            (
+                N_("the command's output"),
+                N_("no process to pass it on: {strerror}").format(strerror=error.strerror),
+                N_("redirect it to a file"),
+            )
+        )
         for stream in streams:
             os.close(stream.source)
         _close_child_ends(streams)

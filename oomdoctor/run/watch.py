@@ -12,6 +12,7 @@ from ..collect.cgroup import find_memory_cgroup, read_pressure, read_system_oom_
 from ..collect.host import Tree, TreeReader, read_host, read_limits
 from ..collect.nvml import Nvml
 from ..collect.sampler import Sampler, Thinner
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.run import HostLimits, OomCounters
 from .baseline import Baseline
@@ -192,31 +193,43 @@ class Watch:
         unseen = self._unseen
         if self._nvml.reason is not None:
             unseen.append(
-                ("device memory", self._nvml.reason, "run where the NVIDIA driver's libnvidia-ml.so.1 is visible")
+                (
+                    N_("device memory"),
+                    self._nvml.reason,
+                    N_("run where the NVIDIA driver's libnvidia-ml.so.1 is visible"),
+                )
             )
         elif not self._devices_seen.is_set():
             if not self._nvml.is_open:
-                why = "the command ended before NVML answered"
+                why = N_("the command ended before NVML answered")
             else:
-                why = "NVML names no device" if devices_in_time else "NVML did not answer"
-            unseen.append(("device memory", why, "nvidia-smi, while the command runs"))
+                why = N_("NVML names no device") if devices_in_time else N_("NVML did not answer")
+            unseen.append((N_("device memory"), why, N_("nvidia-smi, while the command runs")))
         if self._kernel.reason is not None:
-            unseen.append(("kernel log", self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))
+            unseen.append((N_("kernel log"), self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))
         if self._group is None:
             unseen.append(
-                ("cgroup memory limit", "no memory cgroup is visible", "docker inspect, kubectl describe pod")
+                (
+                    N_("cgroup memory limit"),
+                    N_("no memory cgroup is visible"),
+                    N_("docker inspect, kubectl describe pod"),
+                )
             )
         if read_pressure() is None:
-            unseen.append(("memory pressure", "this kernel does not keep /proc/pressure/memory", "boot with psi=1"))
+            unseen.append(
+                (N_("memory pressure"), N_("this kernel does not keep /proc/pressure/memory"), N_("boot with psi=1"))
+            )
         if not self._tree_reader.shared_once:
             unseen.append(
-                ("shared memory counted once", "reading it would have slowed the command", "smem -t -P <name>")
+                (N_("shared memory counted once"), N_("reading it would have slowed the command"), "smem -t -P <name>")
             )
         if self._handshake is not None and self._handshake.failure is not None:
-            unseen.append(("the devices at the moment of failure", self._handshake.failure, "name another --output"))
+            unseen.append(
+                (N_("the devices at the moment of failure"), self._handshake.failure, N_("name another --output"))
+            )
         for sampler in self._samplers:
             if sampler.failure is not None:
-                unseen.append(("further samples", sampler.failure, "report this to oomdoctor"))
+                unseen.append((N_("further samples"), sampler.failure, N_("report this to oomdoctor")))
 
 
 def _smaller(known: int | None, seen: int | None) -> int | None:

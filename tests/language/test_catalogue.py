@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import string
 from pathlib import Path
 
 import polib
@@ -23,7 +22,7 @@ CATALOGUE = polib.pofile(str(catalogue_path("zh")), encoding="utf-8")
 
 
 def placeholders(text: str) -> set[str]:
-    return {name for _text, name, _form, _how in string.Formatter().parse(text) if name is not None}
+    return set(re.findall(r"\{([A-Za-z_]\w*)\}", text))
 
 
 def test_no_text_is_missing_and_none_is_left_over() -> None:
