@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputRefused
+from ..language import chosen
 
 NAMES = {"html": "report.html", "json": "report.json", "markdown": "report.md"}
 
@@ -19,6 +20,14 @@ def write_reports(bundle: Path, forms: Sequence[str] = tuple(NAMES), rules: Sequ
     for form in forms:
         (bundle / NAMES[form]).write_text(render(diagnosis, form), encoding="utf-8")
     return diagnosis.summary
+
+
+def is_in_language(page: Path) -> bool:
+    """Whether a page that was made before is in the language in use."""
+    from ..report.html import LANGUAGE_TAGS
+
+    with page.open("rb") as file:
+        return f'lang="{LANGUAGE_TAGS[chosen()]}"'.encode() in file.read(200)
 
 
 def checked_bundle(path: Path) -> Path:

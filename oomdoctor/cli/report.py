@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
-from .bundle_reports import NAMES, checked_bundle, write_reports
+from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
 from .options import language_option
 from .output import print_report, say
 
@@ -46,9 +46,12 @@ def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> Non
 @click.argument("bundle", type=_BUNDLE)
 @language_option
 def open_report(bundle: Path) -> None:
-    """Show the report of the incident folder BUNDLE in a browser; it is made first where there is none."""
+    """Show the report of the incident folder BUNDLE in a browser.
+
+    It is made first where there is none, or where it is in another language than the one asked for.
+    """
     page = checked_bundle(bundle) / NAMES["html"]
-    if not page.is_file():
+    if not page.is_file() or not is_in_language(page):
         _written(bundle, ())
     if not webbrowser.open(page.absolute().as_uri()):
         raise UsageError(f"no browser could be started here; the report is {page}")

@@ -200,8 +200,10 @@ def _put_owners(
 ) -> None:
     """Owners at the failure. A category that no stack names is unknown, not empty."""
     event = moment(ownership, oom)
-    when = N_("oom event {event}").format(event=event) if oom is not None else N_("end of the recording")
-    source = _source(ownership, f"stacks of the blocks live at the {when}" if event != BEFORE_RING else "blocks")
+    when = N_("stacks of the blocks live at the end of the recording")
+    if oom is not None:
+        when = N_("stacks of the blocks live at the oom event {event}").format(event=event)
+    source = _source(ownership, when if event != BEFORE_RING else "blocks")
     owners = ownership.owners(event)
     facts.put("owner.unrecorded_bytes", ownership.by_category(event).get(Category.UNKNOWN, 0), source, member)
     unnamed = sum(owner.bytes for owner in owners if owner.category is Category.UNKNOWN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from ..language import N_
 from ..model.devices import DeviceReading
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -27,7 +28,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             _put_states(
                 states,
                 device_member(device),
-                Source(path=run.path, record=f"allocator of {device_member(device)}"),
+                Source(path=run.path, record=N_("allocator of {device}").format(device=device_member(device))),
                 facts,
             )
     name_member = member_namer(evidence)

@@ -20,7 +20,7 @@ from .map_svg import segment_map
 from .view import MISUSED, RECKONED, view_report
 from .window_svg import stacked_areas
 
-_TAGS = {"en": "en", "zh": "zh-Hans"}
+LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}
 """The languages as HTML names them."""
 _FONTS = {"zh": "chinese.css"}
 """Style sheets that a language needs besides."""
@@ -40,7 +40,7 @@ def render(diagnosis: Diagnosis) -> str:
         .render(
             r=view,
             data=data,
-            language_tag=_TAGS[chosen()],
+            language_tag=LANGUAGE_TAGS[chosen()],
             scripts=code,
             svg=svg,
             segment_map=segment_map,

@@ -4,7 +4,8 @@ import pytest
 
 from oomdoctor.knobs.document import parse_document
 from oomdoctor.playbook.lint import lint
-from oomdoctor.playbook.load import Playbook, read_rule
+from oomdoctor.playbook.load import Playbook, default_rules_directory, load_playbook, read_rule
+from oomdoctor.playbook.translations import faults_of
 
 from .rule_text import RULE, rule
 
@@ -68,3 +69,10 @@ def test_an_owner_without_words_needs_no_translation_but_one_with_words_does():
 
     assert not problems("'{owner.top}'")
     assert problems("'the tensor at {owner.top}'")
+
+
+def test_every_shipped_rule_has_its_texts_in_chinese():
+    playbook = load_playbook([default_rules_directory()])
+    if not any("zh" in found.translations for found in playbook.rules):
+        pytest.skip("no rule has texts in Chinese yet")
+    assert [str(fault) for found in playbook.rules for fault in faults_of(found, "zh")] == []
