@@ -35,6 +35,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             facts.put("exit.killed", True, event.source)
         if event.fields.get("oom_stated") is True:
             facts.put("exit.kill_explained_by_memory", True, event.source)
+        if event.word("cause") == "probe":
+            facts.put("exit.probe_failed", True, event.source)
         if event.fields.get("guess_only") is True:
             facts.put("exit.kill_guessed", True, event.source)
     _put_vanished(evidence, facts)

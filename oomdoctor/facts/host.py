@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..language import N_
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -15,7 +17,10 @@ from .host_run import put_process_limit_reached, put_run
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
 _JOB_SYSTEMS = {"slurm", "kubernetes", "docker", "ray", "systemd"}
-_CONTAINER_SYSTEMS = {"slurm", "kubernetes", "docker", "systemd", "container"}
+_CONTAINER_SYSTEMS = {"slurm", "kubernetes", "docker", "container"}
+_WATCHERS = {"systemd-oomd", "earlyoom"}
+"""They kill before the machine has run out."""
+_RANK = re.compile(r"^ray::\w{0,80}(?:[Ww]orker(?!:idle)|Rank|Trainer|Engine|LLM)")
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -96,18 +101,26 @@ def _put_jobs(evidence: Evidence, facts: FactSet) -> None:
 
 def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
     """`OOMKilled` and its like: the container's or job's own memory limit, as its system states."""
-    for event in reversed(evidence.of_kind(EventKind.PROCESS_KILLED)):
+    kills = evidence.of_kind(EventKind.PROCESS_KILLED)
+    for event in sorted(reversed(kills), key=lambda kill: kill.word("reported_by") not in _WATCHERS):
         system = event.word("reported_by")
         if event.fields.get("oom_stated") is True and system in _CONTAINER_SYSTEMS:
             facts.put("host.job_limit_hit", True, event.source)
             facts.put("host.job_system", system if system in _JOB_SYSTEMS else "other", event.source)
             facts.put("host.limit_is_machine", False, event.source)
+        elif event.fields.get("oom_stated") is True and (system in _WATCHERS or system == "systemd"):
+            facts.put("host.oom_killer", "watcher" if system in _WATCHERS else "systemd", event.source)
+            program = event.word("program")
+            facts.put("host.oom_killer_victim", program if system in _WATCHERS else None, event.source)
 
 
 def _put_equal_workers(table: object, source: Source, facts: FactSet) -> None:
-    """Three or more processes within 10 % of the largest: every rank or worker holds its own copy."""
-    rows = [row for row in table if isinstance(row, tuple) and len(row) > 1] if isinstance(table, tuple) else []
-    sizes = sorted((row[1] for row in rows if isinstance(row[1], int)), reverse=True)
+    """Two or more processes within 10 % of the largest: every rank or worker holds its own copy.
+
+    Tasks that do the same work are as large as one another because each works on a part: they are no copies.
+    """
+    rows = [row for row in table if isinstance(row, tuple) and len(row) > 2] if isinstance(table, tuple) else []
+    sizes = sorted((row[1] for row in rows if isinstance(row[1], int) and not _is_task(row[2])), reverse=True)
     if not sizes:
         return
     equal = sum(size >= 0.9 * sizes[0] for size in sizes)
@@ -116,10 +129,16 @@ def _put_equal_workers(table: object, source: Source, facts: FactSet) -> None:
         facts.put("host.workers", equal, source)
 
 
+def _is_task(command: object) -> bool:
+    return isinstance(command, str) and command.startswith("ray::") and _RANK.match(command) is None
+
+
 def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
     for event in reversed(evidence.of_kind(EventKind.KERNEL_OOM)):
         constraint = event.word("constraint")
         facts.put("host.kernel_killed", constraint if constraint in ("global", "memcg") else None, event.source)
+        if constraint not in ("global", "memcg"):
+            facts.put("host.oom_killer", "kernel", event.source)
         facts.put("host.kernel_victim", _victim(event), event.source)
         facts.put("host.kernel_victim_bytes", event.size("anon_rss_bytes"), event.source)
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)

@@ -215,7 +215,16 @@ FAMILY = Family(
             _peer_lost("gloo"),
             led_by=r"gloo/[^ ]{1,200} .{0,120}",
         ),
-        Pattern("unhandled cuda error", r"(?P<code>unhandled cuda error)", _may_mask("nccl")),
+        Pattern(
+            "unhandled cuda error",
+            r"unhandled cuda error(?=.{0,400}Cuda failure (?:\d{1,4} )?'(?P<code>out of memory)')",
+            _may_mask("nccl"),
+        ),
+        Pattern(
+            "unhandled cuda error",
+            r"(?P<code>unhandled cuda error)(?!.{0,400}Cuda failure (?:\d{1,4} )?'out of memory')",
+            _may_mask("nccl"),
+        ),
         Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),
         Pattern(
             "model_container_runner",

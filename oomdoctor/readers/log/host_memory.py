@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from .family import Build, Family, Line, Pattern
-from .statement import SIZE, event, integer, shape, size
+from .statement import SIZE, event, integer, joined, shape, size
 
 _BUS_ERROR = 7
 
@@ -76,7 +76,20 @@ def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
     )
 
 
-def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
+def _cut_ray_monitor(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The monitor's sentence, cut before its figures: only a kill begins it."""
+    return None if _RAY_FIGURES.search(line.text) else event(EventKind.MEMORY_LIMIT_HIT, line, system="ray")
+
+
+_RAY_FIGURES = re.compile(rf"\bwas {SIZE} / {SIZE}")
+
+
+def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent | None:
+    text = joined(line, (" GB)",), ("Traceback (most recent call last)",), most=2)
+    match_of_all = _OLD_RAY.search(text)
+    if match_of_all is None:
+        return None
+    match = match_of_all
     return event(
         EventKind.MEMORY_LIMIT_HIT,
         line,
@@ -86,6 +99,12 @@ def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
         threshold=int(match["percent"]) / 100,
         top_processes=_top_processes(line.following(24)) or None,
     )
+
+
+_OLD_RAY = re.compile(
+    r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
+    r" \((?P<used>\d+(?:\.\d*)?) / (?P<total>\d+(?:\.\d*)?) GB\)"
+)
 
 
 def _top_processes(lines: list[str]) -> tuple[FieldValue, ...]:
@@ -181,12 +200,8 @@ FAMILY = Family(
             rf"Memory on the node .{{0,600}}?\bwas (?P<used>{SIZE}) / (?P<total>{SIZE})",
             _ray_monitor,
         ),
-        Pattern(
-            "of the memory on node",
-            r"More than (?P<percent>\d{1,3})% of the memory on node .{0,200}? is used"
-            r" \((?P<used>\d+(?:\.\d*)?) / (?P<total>\d+(?:\.\d*)?) GB\)",
-            _old_ray_monitor,
-        ),
+        Pattern("Memory on the node (IP: ", r"Memory on the node \(IP: .{1,200}\) where the task \(", _cut_ray_monitor),
+        Pattern("of the memory on node", r"More than \d{1,3}% of the memory on node\b", _old_ray_monitor),
         Pattern(
             "ystem memory low at node",
             rf"[Ss]ystem memory low at node .{{0,200}}?Used memory \((?P<used>{SIZE})\) / total capacity"

@@ -27,6 +27,8 @@ _USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTI
 _CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
 _MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
 _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")
+_PAGE_ALLOCATOR = re.compile(r"\b__alloc_pages_(?:may_oom|slowpath)\b")
+"""In the call trace of a kill: the allocator of pages found none, which it asks the machine for, not a cgroup."""
 
 
 def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -79,10 +81,14 @@ def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(
         EventKind.KERNEL_OOM,
         line,
-        constraint="memcg" if _MEMCG.search(after) else "global" if "CONSTRAINT_NONE" in after else None,
+        constraint="memcg" if _MEMCG.search(after) else "global" if _is_global(after) else None,
         limit_bytes=int(usage[2]) * KIB if usage else None,
         usage_bytes=int(usage[1]) * KIB if usage else None,
     )
+
+
+def _is_global(block: str) -> bool:
+    return "CONSTRAINT_NONE" in block or _PAGE_ALLOCATOR.search(block) is not None
 
 
 def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:

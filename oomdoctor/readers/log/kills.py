@@ -104,7 +104,13 @@ FAMILY = Family(
     "kills",
     (
         # --- shells
-        Pattern("Killed", r"^\s*Killed(?:: 9)?\s*$", _shell),
+        Pattern("Killed", r"^\s*[*`]{0,3}Killed(?:: 9)?[*`]{0,3}\s*$", _shell),
+        Pattern("已杀死", r"^\s*[*`]{0,3}已杀死[*`]{0,3}\s*$", _shell),
+        Pattern(
+            "已杀死",
+            r"(?:：行 ?|\bline )\d{1,7}: {1,3}(?P<pid>\d{1,10}) 已杀死 {1,40}(?P<program>.{0,300})$",
+            _shell,
+        ),
         Pattern("]Killed", r"(?:it/s|s/it|[kMG]?B/s)[^\[\]]{0,80}\] {0,4}Killed\s*$", _shell),
         Pattern(
             "Killed",
@@ -197,10 +203,27 @@ FAMILY = Family(
             r"[Mm]ain process exited, code=killed, (?:status|signal)=(?P<signal>\d{1,2})/",
             _killed("systemd"),
         ),
+        # --- killers that watch the machine and act before the kernel does
         Pattern(
-            "due to memory pressure for",
-            r"Killed (?P<program>\S{1,300}) due to memory pressure for",
+            "Killed /",
+            r"\bKilled (?P<program>/\S{0,200}\.(?:slice|scope|service)\S{0,200})(?: due to memory |\s*$)",
             _killed("systemd-oomd", oom_stated=True),
+        ),
+        Pattern(
+            "oomd attempting to kill ",
+            r"\boomd attempting to kill (?P<pid>\d{1,10}) with KILL",
+            _killed("systemd-oomd", oom_stated=True, signal=_KILL),
+        ),
+        Pattern(
+            "systemd-oomd killed ",
+            r"(?P<program>\S{1,200}): systemd-oomd killed \d{1,9} process\(es\) in this unit",
+            _killed("systemd-oomd", oom_stated=True),
+        ),
+        Pattern(
+            " to process ",
+            r"sending SIG(?:TERM|KILL) to process (?P<pid>\d{1,10})(?: uid \d{1,10})? \"(?P<program>[^\"]{1,64})\": badness",
+            _killed("earlyoom", oom_stated=True),
+            led_by="sending SIG(?:TERM|KILL)",
         ),
         # --- containers
         Pattern("OOMKilled", r'"OOMKilled": ?(?P<value>true|false)', _docker_state),
@@ -219,6 +242,16 @@ FAMILY = Family(
             r"(?i)(?:exit(?:ed)?(?: with)?(?: code| status)|exit_?code)\"?[:= ]{1,12}\(?(?P<exit>137)\b",
             _killed("container"),
             led_by=r'(?i:code|status)"?[:= ]{1,12}\(?',
+        ),
+        Pattern(
+            "failed liveness probe, will be restarted",
+            r"\bContainer (?P<program>\S{1,200}) failed liveness probe, will be restarted",
+            _killed("kubelet", cause="probe"),
+        ),
+        Pattern(
+            "failed startup probe, will be restarted",
+            r"\bContainer (?P<program>\S{1,200}) failed startup probe, will be restarted",
+            _killed("kubelet", cause="probe"),
         ),
         Pattern("was low on resource: memory", r"node was low on resource: memory", _evicted),
         # --- job systems

@@ -385,6 +385,12 @@ _FAILED: tuple[Pattern, ...] = (
         r"failed to allocate {requested_bytes:mib} MiB of pinned memory",
         recovered=True,
     ),
+    _form(
+        EventKind.PINNED_ALLOCATION_FAILED,
+        "ailed to allocate pinned memory",
+        r"ggml_vulkan: [Ff]ailed to allocate pinned memory",
+        recovered=True,
+    ),
     Pattern(
         " of pinned memory",
         r"failed to allocate ([0-9]{1,9}),([0-9]{2}) MiB of pinned memory",

@@ -103,7 +103,7 @@ FAMILY = Family(
         ),
         Pattern("negative dimension -", r"negative dimension -(\d{1,20})\b", _overflowed),
         Pattern("EiB", r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)", _impossible),
-        Pattern("PiB", r"(?P<size>\d{4,30}(?:\.\d{0,6})? ?PiB)", _impossible),
+        Pattern("PiB", r"[Tt]ried to allocate (?P<size>\d{1,30}(?:\.\d{0,6})? ?PiB)", _impossible),
         Pattern(
             "bytes. Error code 12",
             rf"tried to allocate (?P<size>{SIZE})",

@@ -12,8 +12,8 @@ from .family import Line
 SIZE = r"-?\d[\d,]{0,24}(?:\.\d{0,6})? ?(?:bytes|[KMGTPE]i?B|[KMGT])(?![A-Za-z])"
 """A size with its unit, to be put into a group. NumPy prints three digits with a bare dot: `298. GiB`."""
 
-NO_MACHINE = TIB << 20
-"""One exbibyte."""
+NO_MACHINE = TIB << 10
+"""One pebibyte."""
 
 _LONGEST_TEXT = 2000
 _DIMENSION = re.compile(r"[0-9]{1,20}")

@@ -33,7 +33,8 @@ _EXCEPTION_FIRST = re.compile(rf"{_CLASS}: ")
 _REQUEST = re.compile(rf"Tried to allocate ({SIZE})")
 _NO_NUMBER = re.compile(r"Tried to allocate [+-]?(?:nan|inf)", re.IGNORECASE)
 _OLD_DEVICE = re.compile(r"\((?:GPU|NPU|MLU|XPU) {1,3}(\d{1,4});")
-_NEW_DEVICE = re.compile(rf"GPU {{1,3}}(\d{{1,4}}) has a total capaci?ty of ({SIZE})")
+_NEW_DEVICE = re.compile(rf"GPU {{1,3}}(?:(\d{{1,4}}) )?has a total capaci?ty of ({SIZE})")
+"""Some releases leave the number out."""
 _PROCESS = re.compile(rf"[Pp]rocess (\d{{1,10}}|[A-Z]{{1,8}}|<\w{{1,10}}>) has ({SIZE}) memory in use")
 _OWN = re.compile(rf"this process has ({SIZE}) memory in use")
 

@@ -9,7 +9,7 @@ from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
 from .forms import Fields, form, read_fields, reading
 from .printed_options import printed_options
-from .statement import event_of
+from .statement import event, event_of
 
 _ENGINE = "vllm"
 _form = partial(form, _ENGINE)
@@ -194,6 +194,13 @@ def _too_small(match: re.Match[str], line: Line) -> LogEvent:
     return event_of(EventKind.ENGINE_KV_TOO_SMALL, line, {"engine": _ENGINE, **fields})
 
 
+def _no_blocks(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A pool without a block, of which the engine's error has not been printed or is not there."""
+    if any("No available memory for the cache blocks" in text for text in line.following(400)):
+        return None
+    return event(EventKind.ENGINE_KV_NONE, line, engine=_ENGINE)
+
+
 _KV: tuple[Pattern, ...] = (
     _form(
         EventKind.ENGINE_KV_AVAILABLE, "Available KV cache memory", r"Available KV cache memory: {kv_bytes:gib} Gi?B"
@@ -203,6 +210,7 @@ _KV: tuple[Pattern, ...] = (
         ", # CPU blocks: ",
         r"# \w{2,8} blocks: {gpu_blocks:n}, # CPU blocks: {cpu_blocks:n}",
     ),
+    Pattern(" blocks: 0, # CPU blocks: ", r"# [GCXTN]PU blocks: 0, # CPU blocks: ", _no_blocks),
     _form(
         EventKind.ENGINE_KV_POOL,
         "KV cache size: ",
@@ -424,8 +432,8 @@ _SERVING: tuple[Pattern, ...] = (
     ),
     _form(
         EventKind.ENGINE_PREEMPTED,
-        " is preempted by ",
-        r" is preempted by (?:PreemptionMode\.)?{mode:word} mode because"
+        " is preempted ",
+        r" is preempted (?:by|in) (?:PreemptionMode\.)?{mode:word} mode because"
         r"(?:.{0,400}?total_num_cumulative_preemption={cumulative:n})?",
     ),
     _form(
