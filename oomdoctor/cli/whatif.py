@@ -35,7 +35,11 @@ LATER = "Nothing after that request was recorded: the run may still run out of m
     help="An option of PYTORCH_CUDA_ALLOC_CONF, like expandable_segments=True. Several are taken together.",
 )
 @click.option("--memory", metavar="SIZE", help="The card's memory, like 40GiB; all else on the card stays as it was.")
-@click.option("--device", type=click.IntRange(0), help="The device. Default: that of the last failure.")
+@click.option(
+    "--device",
+    type=click.IntRange(0),
+    help="The device. Default: that of the last failure, the lowest of those that failed at once.",
+)
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @language_option
 def whatif(
@@ -96,6 +100,7 @@ def _size(text: str) -> int:
 
 def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Question:
     from ..allocator.simulation.whatif import CannotSimulate
+    from ..facts.allocator import in_order
     from ..facts.simulation import question_of
 
     devices = sorted({one for snapshot in evidence.snapshots for one in snapshot.devices})
@@ -109,7 +114,9 @@ def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Questio
             f"No snapshot{where} holds the request that failed: it must be taken when memory runs out, with the"
             " allocator's history on, as `oomdoctor run` does."
         )
-    return max(questions, key=lambda one: (one.oom.time_us or 0, -one.oom.device))
+    by_snapshot = ([one.oom for one in questions if one.snapshot is snapshot] for snapshot in evidence.snapshots)
+    last = in_order(by_snapshot)[-1]
+    return next(one for one in questions if one.oom is last)
 
 
 def _words(group: list[tuple[str, str]], total_bytes: int | None) -> str:
