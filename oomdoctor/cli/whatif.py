@@ -210,6 +210,10 @@ def _sentence(answer: Answer) -> str:
         Verdict.SERVED: f"the request is served, {spare} to spare.",
         Verdict.FAILS: f"fails at the same request{missing}.",
         Verdict.FAILS_EARLIER: f"fails {_requests(answer.requests_earlier)} earlier{_of(answer)}{missing}.",
+        Verdict.FAILS_BY_THEN: (
+            "the request is not served: the run fails there or earlier. Where, is not known, because the recording does"
+            " not show how the memory came to lie that stood when it began."
+        ),
         Verdict.DEPENDS: (
             f"it depends on how the memory lay that stood when the recording began: {_way(answer.served_anew)} the"
             f" request is served, {spare} to spare; {_way(not answer.served_anew)} it fails."

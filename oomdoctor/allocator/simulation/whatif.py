@@ -31,6 +31,8 @@ class Verdict(str, Enum):
     FAILS = "fails"
     FAILS_EARLIER = "fails-earlier"
     """A request before it is not served."""
+    FAILS_BY_THEN = "fails-by-then"
+    """The run fails at the request or at one before it; at which, is decided by what happened before the recording."""
     DEPENDS = "depends"
     """Served or not, by what happened before the recording began."""
 
@@ -131,11 +133,12 @@ class Simulation:
             return self._answer(self.recorded)
         layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
         stands = self._outcome(settings, card, packed=False)
-        if self.recording.begins_empty or layout[0] == layout[1]:
+        if self.recording.begins_empty or (layout[0] == layout[1] and stands is not None):
             return self._answer(stands)
         anew = self._outcome(settings, card, packed=True)
         if _served(stands) == _served(anew):
-            return self._answer(_worse(stands, anew))
+            answer = self._answer(_worse(stands, anew))
+            return _by_then(answer) if answer.verdict is Verdict.FAILS_EARLIER else answer
         better = self._answer(stands if _served(stands) else anew)
         return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
 
@@ -228,7 +231,11 @@ class Simulation:
                 )
             return "Under the recorded settings the model serves the request that failed."
         if outcome.fails_earlier:
-            return f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier."
+            earlier = f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier"
+            if recording.begins_empty:
+                return f"{earlier}."
+            reserved = format_bytes(recording.start.reserved_bytes)
+            return f"{earlier}: how the {reserved} came to lie that stood when the recording began is not known."
         if _shapes(outcome) != _shapes_of(recording):
             return "Under the recorded settings the model ends with other segments than torch had."
         return ""
@@ -241,6 +248,7 @@ class Simulation:
             notes.append(
                 f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; "
                 + _last(recording.requests)
+                + " How that would lie under other settings is not known: it is tried as it lay and laid out anew."
             )
         if recording.others_moved_bytes:
             notes.append(
@@ -255,6 +263,11 @@ def _last(requests: int) -> str:
     if requests < 2:
         return f"it holds {'only the last request' if requests else 'no request'} before the one that failed."
     return f"it holds the last {requests:,} requests."
+
+
+def _by_then(answer: Answer) -> Answer:
+    """Without what is told of the place where it fails, which is not known."""
+    return replace(answer, verdict=Verdict.FAILS_BY_THEN, missing_bytes=None, failed_request_bytes=None)
 
 
 def _served(outcome: Outcome | None) -> bool:
