@@ -73,12 +73,15 @@ def whatif(
     told = _Told()
     try:
         question = _question(evidence, facts, device)
-        simulation = question.simulation()
-        told.question, told.simulation = question, simulation
-        groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
-        for group in groups:
-            settings = with_settings(simulation.settings, group)
-            told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
+        told.question = question
+        with progress_bar(simulating=True) as progress:
+            path, tell = question.snapshot.path, progress
+            simulation = question.simulation(None if tell is None else lambda done, all_: tell(path, done, all_))
+            told.simulation = simulation
+            groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
+            for group in groups:
+                settings = with_settings(simulation.settings, group)
+                told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
     except CannotSimulate as error:
         told.why_not = str(error)
     print_report(told.as_json() if output_format == "json" else told.as_text())

@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 from snapshots.make import write
 from snapshots.recorder import MIB, Recorder
 
+from oomdoctor.allocator.simulation import run as simulated_run
+from oomdoctor.cli import progress
 from oomdoctor.cli.whatif import LATER, whatif
 from oomdoctor.diagnose.pipeline import diagnose
 from oomdoctor.errors import UsageError
@@ -159,3 +161,18 @@ def test_of_several_failures_all_commands_take_the_same(
     assert told["device"] == f"cuda:{device}" == diagnosis.incidents[0].where
     assert told["request_bytes"] == diagnosis.incidents[0].requested_bytes
     assert {one.where for one in diagnosis.failed_requests} == {"cuda:0", "cuda:1"}
+
+
+def test_who_waits_at_a_terminal_is_told_how_far_the_simulation_is(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    monkeypatch.setattr(simulated_run, "_STEPS_BETWEEN", 4)
+    monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(progress._Bar, "tell", lambda bar, *what: told.append(what))
+    assert run(snapshot, "--set", "expandable_segments=True").exit_code == 0
+    passes = {all_ for path, _, all_ in told if path == str(snapshot) and all_ is not None and all_ < 50}
+    (length,) = passes  # the recorded run and the one asked about have the same steps; a file has more bytes
+    done = [done for _, done, all_ in told if all_ == length]
+    assert done == [*range(0, length, 4)] * (len(done) // len(range(0, length, 4)))
+    assert len(done) > length // 4 + 1

@@ -18,7 +18,7 @@ from ...model.units import format_bytes
 from .device import Device
 from .recording import Recording, read_recording
 from .rounding import block_size, segment_size
-from .run import DoesNotFit, Outcome, find_order, run
+from .run import DoesNotFit, Outcome, Tell, find_order, run
 from .settings import AllocatorSettings, recorded_settings
 
 MODELLED_BACKENDS = ("cuda", "hip", "unknown")
@@ -90,8 +90,19 @@ class CannotSimulate(Exception):
 class Simulation:
     """The recorded run of one device, ready for questions."""
 
-    def __init__(self, snapshot: Snapshot, oom: SnapshotOom, card: Card, free_bytes: int | None = None) -> None:
-        """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        oom: SnapshotOom,
+        card: Card,
+        free_bytes: int | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate.
+
+        `tell` is told how far each pass over the steps is.
+        """
+        self._tell = tell
         if snapshot.backend not in MODELLED_BACKENDS:
             raise CannotSimulate(f"The model is of torch's CUDA allocator; this snapshot is of {snapshot.backend}.")
         free = oom.free_bytes if oom.free_bytes is not None else free_bytes
@@ -168,6 +179,7 @@ class Simulation:
                 packed=packed,
                 oldest_first=self.oldest_first,
                 ages=self.ages,
+                tell=self._tell,
             )
         except DoesNotFit:
             return None
@@ -203,9 +215,15 @@ class Simulation:
         for oldest_first, reading in product((True, False), readings):
             ages: tuple[int, ...] = ()
             if oldest_first and not recording.begins_empty:
-                ages = find_order(reading, self.settings, self._device())
+                ages = find_order(reading, self.settings, self._device(), self._tell)
             outcome = run(
-                reading, self.settings, self._device(), as_recorded=True, oldest_first=oldest_first, ages=ages
+                reading,
+                self.settings,
+                self._device(),
+                as_recorded=True,
+                oldest_first=oldest_first,
+                ages=ages,
+                tell=self._tell,
             )
             alike = not self._why_not(outcome)
             found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
