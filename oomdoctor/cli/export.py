@@ -40,7 +40,7 @@ _TABLES = ("allocations", "events", "segments", "blocks", "stacks")
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Default: named after the snapshot, in this folder.")
 def export(snapshot: Path, form: str, table: str, least: str, output: Path | None) -> None:
-    """Write a PyTorch memory SNAPSHOT (or the one in an incident bundle) in a form that other tools read.
+    """Write a PyTorch memory SNAPSHOT (or the one in a folder) in a form that other tools read.
 
     Exit status: 0 written; 2 wrong usage; 3 no snapshot could be read.
     """
@@ -66,16 +66,16 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
 
 
 def _snapshot_file(path: Path) -> Path:
-    """The file itself, or the one snapshot of a bundle."""
+    """The file itself, or the one snapshot of an incident bundle or of any other folder."""
     if not path.is_dir():
         return path
-    from ..bundle.read import read_bundle
+    from ..readers.inputs import snapshots_below
 
-    found = read_bundle(path).snapshots
+    found = snapshots_below(path)
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InputRefused(f"{path} holds no memory snapshot")
+        raise InputRefused(f"{path} holds no memory snapshot: give the file that `torch.cuda.memory` dumped")
     raise UsageError(f"{path} holds several snapshots; name one of them: {', '.join(str(each) for each in found)}")
 
 

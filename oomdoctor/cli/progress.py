@@ -1,4 +1,4 @@
-"""How far the reading is, on a terminal only, while it takes long; nothing of it stays."""
+"""How far the reading, or a simulation, is, on a terminal only, while it takes long; nothing of it stays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ _BETWEEN_SECONDS = 0.1
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Gives what is to be told (input, bytes done, all bytes or None); None where nobody looks."""
+def progress_bar(*, simulating: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Gives what is to be told (input, bytes done, all bytes or None); None where nobody looks.
+
+    While `simulating` steps are counted instead of bytes.
+    """
     if not is_terminal(sys.stderr):
         yield None
         return
-    bar = _Bar()
+    bar = _Bar(simulating)
     try:
         yield bar.tell
     finally:
@@ -31,7 +34,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int | None], None] | None]:
 
 
 class _Bar:
-    def __init__(self) -> None:
+    def __init__(self, simulating: bool) -> None:
+        self._simulating = simulating
         self._began = self._told = time.monotonic()
         self._shown: Progress | None = None
 
@@ -44,7 +48,7 @@ class _Bar:
         from ..report.text import one_line
 
         if self._shown is None:
-            self._shown = _drawn()
+            self._shown = _drawn(self._simulating)
         (task,) = self._shown.task_ids
         self._shown.update(task, description=one_line(path[-50:]), completed=done_bytes, total=size_bytes, refresh=True)
 
@@ -54,16 +58,17 @@ class _Bar:
             self._shown.stop()
 
 
-def _drawn() -> Progress:
+def _drawn(simulating: bool) -> Progress:
     # Imported late: most inputs are read before anybody would want to see a bar.
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn
 
+    doing = "simulating" if simulating else "reading"
+    counted = (MofNCompleteColumn(),) if simulating else (DownloadColumn(binary_units=True), TransferSpeedColumn())
     bar = Progress(
-        TextColumn("reading {task.description}", markup=False),
+        TextColumn(f"{doing} {{task.description}}", markup=False),
         BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
+        *counted,
         console=Console(stderr=True),
         auto_refresh=False,
         transient=True,

@@ -35,7 +35,11 @@ LATER = "Nothing after that request was recorded: the run may still run out of m
     help="An option of PYTORCH_CUDA_ALLOC_CONF, like expandable_segments=True. Several are taken together.",
 )
 @click.option("--memory", metavar="SIZE", help="The card's memory, like 40GiB; all else on the card stays as it was.")
-@click.option("--device", type=click.IntRange(0), help="The device. Default: that of the last failure.")
+@click.option(
+    "--device",
+    type=click.IntRange(0),
+    help="The device. Default: that of the last failure, the lowest of those that failed at once.",
+)
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @language_option
 def whatif(
@@ -69,12 +73,15 @@ def whatif(
     told = _Told()
     try:
         question = _question(evidence, facts, device)
-        simulation = question.simulation()
-        told.question, told.simulation = question, simulation
-        groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
-        for group in groups:
-            settings = with_settings(simulation.settings, group)
-            told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
+        told.question = question
+        with progress_bar(simulating=True) as progress:
+            path, tell = question.snapshot.path, progress
+            simulation = question.simulation(None if tell is None else lambda done, all_: tell(path, done, all_))
+            told.simulation = simulation
+            groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
+            for group in groups:
+                settings = with_settings(simulation.settings, group)
+                told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
     except CannotSimulate as error:
         told.why_not = str(error)
     print_report(told.as_json() if output_format == "json" else told.as_text())
@@ -96,6 +103,7 @@ def _size(text: str) -> int:
 
 def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Question:
     from ..allocator.simulation.whatif import CannotSimulate
+    from ..facts.allocator import in_order
     from ..facts.simulation import question_of
 
     devices = sorted({one for snapshot in evidence.snapshots for one in snapshot.devices})
@@ -109,7 +117,9 @@ def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Questio
             f"No snapshot{where} holds the request that failed: it must be taken when memory runs out, with the"
             " allocator's history on, as `oomdoctor run` does."
         )
-    return max(questions, key=lambda one: (one.oom.time_us or 0, -one.oom.device))
+    by_snapshot = ([one.oom for one in questions if one.snapshot is snapshot] for snapshot in evidence.snapshots)
+    last = in_order(by_snapshot)[-1]
+    return next(one for one in questions if one.oom is last)
 
 
 def _words(group: list[tuple[str, str]], total_bytes: int | None) -> str:
@@ -203,6 +213,10 @@ def _sentence(answer: Answer) -> str:
         Verdict.SERVED: f"the request is served, {spare} to spare.",
         Verdict.FAILS: f"fails at the same request{missing}.",
         Verdict.FAILS_EARLIER: f"fails {_requests(answer.requests_earlier)} earlier{_of(answer)}{missing}.",
+        Verdict.FAILS_BY_THEN: (
+            "the request is not served: the run fails there or earlier. Where, is not known, because the recording does"
+            " not show how the memory came to lie that stood when it began."
+        ),
         Verdict.DEPENDS: (
             f"it depends on how the memory lay that stood when the recording began: {_way(answer.served_anew)} the"
             f" request is served, {spare} to spare; {_way(not answer.served_anew)} it fails."

@@ -6,6 +6,8 @@ last; facts of two snapshots are never mixed under one device.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
 from ..allocator.growth import Growth
 from ..allocator.owners import Ownership, ownership_of
@@ -62,6 +64,18 @@ def latest_oom(snapshot: Snapshot, device: int) -> SnapshotOom | None:
     """The device's last out-of-memory event."""
     ooms = [oom for oom in snapshot.ooms if oom.device == device]
     return max(ooms, key=lambda oom: oom.event_index, default=None)
+
+
+def in_order(failures: Iterable[Iterable[SnapshotOom]]) -> list[SnapshotOom]:
+    """Failures of several snapshots, the latest last; whoever tells of one only tells of that.
+
+    Times decide where all have one, else the order of the snapshots. What no time tells apart failed on several devices
+    at once: the lowest of these counts as the latest.
+    """
+    found = [oom for group in failures for oom in sorted(group, key=lambda one: (-one.device, one.event_index))]
+    if all(oom.time_us is not None for oom in found):
+        found.sort(key=lambda oom: oom.time_us or 0)
+    return found
 
 
 def shows_failure(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord) -> bool:

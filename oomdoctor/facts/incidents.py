@@ -11,6 +11,7 @@ from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from ..model.source import Source
+from .allocator import in_order, latest_oom
 from .deriver import device_member, member_namer
 from .focus import focus, others
 from .until import is_host_error, was_killed
@@ -133,8 +134,8 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
     told = [event.size("requested_bytes") for event in evidence.of_kind(EventKind.DEVICE_OOM)]
     told += [record.requested_bytes for run in evidence.runs for record in run.device_ooms]
     for snapshot in evidence.snapshots:
-        last = {oom.device: oom for oom in sorted(snapshot.ooms, key=lambda oom: oom.event_index)}
-        for oom in last.values():
+        last = (latest_oom(snapshot, device) for device in snapshot.devices)
+        for oom in in_order([[oom for oom in last if oom is not None]]):
             if any(same_request(oom.requested_bytes, size) for size in told):
                 continue
             when = None if oom.time_us is None else oom.time_us / 1e6

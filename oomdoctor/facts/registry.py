@@ -8,8 +8,10 @@ B, T, S, R, C = FactType.BYTES, FactType.TOKENS, FactType.SECONDS, FactType.RATI
 TEXT, VERSION, FLAG, NAME = FactType.TEXT, FactType.VERSION, FactType.FLAG, FactType.NAME
 INCIDENT, DEVICE, RANK, PROCESS = Scope.INCIDENT, Scope.DEVICE, Scope.RANK, Scope.PROCESS
 
-SIMULATED_OUTCOMES = ("served", "fails", "fails-earlier", "depends")
-"""Served or not; `depends`: on how the memory lay that stood before the recording began."""
+SIMULATED_OUTCOMES = ("served", "fails", "fails-earlier", "fails-by-then", "depends")
+"""Served or not; `fails-by-then`: at that request or before it; `depends`: on how the memory lay that stood before the
+recording began.
+"""
 
 _SPECS = (
     # the failing device request: of the latest incident, per device

@@ -5,6 +5,7 @@ Up to 100,000 events are simulated; a longer recording on demand, with `oomdocto
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..allocator.simulation.settings import with_setting
@@ -37,9 +38,9 @@ class Question:
     card: Card
     free_bytes: int | None
 
-    def simulation(self) -> Simulation:
-        """The recorded run, checked. Raises CannotSimulate."""
-        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes)
+    def simulation(self, tell: Callable[[int, int], None] | None = None) -> Simulation:
+        """The recorded run, checked. `tell` is told the steps done and all steps. Raises CannotSimulate."""
+        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes, tell)
 
     @property
     def events(self) -> int:

@@ -21,6 +21,7 @@ _WORDS = {
     ),
     "fails": N_("Simulated on this run: it fails at the same request, {missing} short."),
     "fails-earlier": N_("Simulated on this run: it fails even before that request, {missing} short."),
+    "fails-by-then": N_("Simulated on this run: it fails at that request or before it."),
     "depends": N_(
         "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory lay that"
         " stood when the recording began."

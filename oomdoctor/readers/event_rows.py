@@ -33,6 +33,7 @@ from .pickle_operations import (
     MEMOIZE,
     NONE,
     PADDING,
+    PAIR_END,
     SETITEMS,
     SHORT_TEXT,
     fetch,
@@ -41,7 +42,7 @@ from .pickle_operations import (
     without_frames,
 )
 from .pickles import SHARE_OF_READING, Tell
-from .row_layout import START, Layout, find_layout
+from .row_layout import START, Kind, Layout, find_layout
 
 _FRAMES = re.compile(rb"\]\x94((?:\((?:h.|j....){2,}e|(?:h.|j....)a)?)u", re.DOTALL)
 _FEWEST_ROWS = 8
@@ -68,6 +69,8 @@ class EventRows:
     """Where the rows of each run begin; one more entry says where the last one ends."""
     numbers: Mapping[str, IntColumn]
     """The columns of numbers, by key."""
+    pairs: Mapping[str, IntColumn]
+    """The columns of pairs of numbers, each as one number, the first in the upper half."""
     action: IntColumn
     """Index into `actions`."""
     actions: list[Any]
@@ -95,7 +98,7 @@ class CutStream:
     run: IntColumn
     columns: tuple[IntColumn, ...]
     """A column for each key; of texts their places in the memo."""
-    is_number: tuple[bool, ...]
+    kinds: tuple[Kind, ...]
     action: IntColumn
     stack: IntColumn
 
@@ -112,10 +115,15 @@ class CutStream:
             or "frames" in keys[: len(self.columns)]
         ):
             raise InputRefused("events of another form")
-        numbers = {key: column for key, column, yes in zip(keys, self.columns, self.is_number, strict=False) if yes}
+
+        def columns(kind: Kind) -> dict[str, IntColumn]:
+            return {key: one for key, one, own in zip(keys, self.columns, self.kinds, strict=False) if own is kind}
+
+        numbers, pairs = columns(Kind.NUMBER), columns(Kind.PAIR)
         if _NUMBERS & set(keys) - set(numbers):
-            raise InputRefused("texts where numbers should be")
-        return CutContent(content, EventRows(self.run, numbers, self.action, actions, self.stack, stacks, tuple(keys)))
+            raise InputRefused("no numbers where numbers should be")
+        rows = EventRows(self.run, numbers, pairs, self.action, actions, self.stack, stacks, tuple(keys))
+        return CutContent(content, rows)
 
 
 _NUMBERS = frozenset({"addr", "size", "stream", "time_us"})
@@ -201,7 +209,7 @@ class _Rows:
     def _columns(self) -> tuple[IntColumn, ...]:
         """Reads value after value; rows of another form drop out. A piece at a time, which fits in a cache."""
         count = len(self.start)
-        columns = tuple(np.empty(count, dtype=np.int64) for _ in self.layout.is_number)
+        columns = tuple(np.empty(count, dtype=np.int64) for _ in self.layout.kinds)
         self.end = np.empty(count, dtype=np.int64)
         for begin in range(0, count, _PIECE):
             part = slice(begin, min(begin + _PIECE, count))
@@ -212,18 +220,20 @@ class _Rows:
     def _read(self, part: slice, columns: list[IntColumn]) -> None:
         start, ok, limit = self.start[part], self.ok[part], len(self.payload) - PADDING
         at = start + len(START)
-        for place, (key, is_number) in enumerate(zip(self.layout.keys, self.layout.is_number, strict=False)):
+        for place, (key, kind) in enumerate(zip(self.layout.keys, self.layout.kinds, strict=False)):
             self._expect(at, key, ok)
             at += len(key)
             word = self.words[at]
             operation = word.astype(np.uint8)
-            if is_number:
+            if kind is Kind.NUMBER:
                 length = self._numbers(at, word, operation, columns[place])
+            elif kind is Kind.PAIR:
+                length = self._pairs(at, word, operation, columns[place], self.puts[part])
             else:
                 length = self._texts(at, word, operation, columns[place], self.puts[part], is_action=not place)
             ok &= (length > 0) & (at + length < limit)
             at = np.where(ok, at + length, start)
-        if len(self.layout.keys) > len(self.layout.is_number):
+        if len(self.layout.keys) > len(self.layout.kinds):
             self._expect(at, self.layout.keys[-1], ok)
             at = np.where(ok, at + len(self.layout.keys[-1]), start)
         self._finish(part, at)
@@ -254,6 +264,26 @@ class _Rows:
             value[rows] = (self.words[at[rows] + 2] << shift.astype(np.uint64)).astype(np.int64) >> shift
             length[rows] = 2 + size
         return length
+
+    def _pairs(
+        self,
+        at: IntColumn,
+        word: NDArray[np.uint64],
+        operation: NDArray[np.uint8],
+        value: IntColumn,
+        puts: IntColumn,
+    ) -> IntColumn:
+        """The same for pairs of numbers, each of which fits in 31 bits."""
+        first, second = np.empty(len(at), dtype=np.int64), np.empty(len(at), dtype=np.int64)
+        length = self._numbers(at, word, operation, first)
+        behind = self.words[np.minimum(at + length, len(self.payload) - PADDING)]
+        more = self._numbers(at + length, behind, behind.astype(np.uint8), second)
+        end = np.minimum(at + length + more, len(self.payload) - PADDING)
+        made = (self.words[end] & _mask(len(PAIR_END))) == np.uint64(int.from_bytes(PAIR_END, "little"))
+        made &= (length > 0) & (more > 0) & ((first | second) >> 31 == 0)
+        value[:] = (first << 32) | second
+        puts += made
+        return np.where(made, length + more + len(PAIR_END), 0)
 
     def _texts(
         self,
@@ -292,7 +322,7 @@ class _Rows:
         """Reads the end of each row, or frames that another row wrote and the end; of other frames the beginning."""
         word = self.words[at]
         operation = word.astype(np.uint8)
-        if len(self.layout.keys) == len(self.layout.is_number):
+        if len(self.layout.keys) == len(self.layout.kinds):
             rows = np.flatnonzero(operation == SETITEMS)
             at[rows] += 1
             self.ok[part] &= operation == SETITEMS
@@ -312,7 +342,7 @@ class _Rows:
         """Reads the frames that stand in their rows, each distinct list once, and the end of those rows."""
         payload = self.payload
         has_list = np.flatnonzero(self.ok & (self.reference < 0))
-        if len(self.layout.keys) == len(self.layout.is_number):
+        if len(self.layout.keys) == len(self.layout.kinds):
             has_list = has_list[:0]
         following = np.append(self.start[1:], len(payload) - PADDING)[has_list]
         lists, read = _Lists(), np.empty(len(has_list), dtype=np.int64)
@@ -405,7 +435,7 @@ class _Rows:
             rest=b"\x80\x04\x95" + len(rest).to_bytes(8, "little") + rest,
             run=np.concatenate([[0], np.cumsum(lasts - firsts + 1)]),
             columns=tuple(column[rows] for column in columns),
-            is_number=self.layout.is_number,
+            kinds=self.layout.kinds,
             action=action.astype(np.int64),
             stack=stack,
         )
@@ -413,7 +443,7 @@ class _Rows:
     def _is_all_there(self, columns: tuple[IntColumn, ...], rows: IntColumn, memo: IntColumn) -> bool:
         """Whether all that a row refers to was in the memo before it."""
         tops = np.asarray([last_place(tail) for tail in self.tails] + [-1], dtype=np.int64)
-        texts = (column[rows] for column, yes in zip(columns, self.layout.is_number, strict=True) if not yes)
+        texts = (one[rows] for one, kind in zip(columns, self.layout.kinds, strict=True) if kind is Kind.TEXT)
         keys = max(last_place(key) for key in self.layout.keys)
         return keys < int(memo[0]) and all(
             bool((places < memo).all()) for places in (*texts, self.reference[rows], tops[self.tail[rows]])

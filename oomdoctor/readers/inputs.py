@@ -6,10 +6,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from ..bundle.read import leads_inside
+from ..bundle.read import leads_inside, read_bundle
 from ..errors import OomdoctorError
 from ..language import N_
 from ..model.devices import DeviceReading
@@ -262,6 +263,30 @@ class _Reading:
         notes = "; ".join(reading.notes)
         kind = "nvidia-smi" if only_devices else "document" if reading.is_document else "log"
         self.record(shown, kind, "partly" if notes else "read", notes)
+
+
+def snapshots_below(folder: Path) -> list[Path]:
+    """The snapshots in a folder, an incident bundle or not, that `read_inputs` would read there, in order of name.
+
+    Raises InputRefused for a bundle that cannot be read.
+    """
+
+    def is_snapshot(path: Path) -> bool:
+        try:
+            with path.open("rb") as stream:
+                return identify(stream.read(HEAD_BYTES)) is InputKind.SNAPSHOT
+        except OSError:
+            return False
+
+    if is_bundle(folder):
+        return list(read_bundle(folder).snapshots)
+    found: list[Path] = []
+    for path in islice(_files_below(folder, MAX_FILES_IN_FOLDER, lambda path, error: None), MAX_FILES_IN_FOLDER):
+        if path.is_dir():
+            found += read_bundle(path).snapshots
+        elif is_snapshot(path):
+            found.append(path)
+    return found
 
 
 class _Resumed:

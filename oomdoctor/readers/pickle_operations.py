@@ -8,6 +8,8 @@ FRAME, STOP, MEMOIZE = 0x95, 0x2E, 0x94
 BININT1, BININT2, BININT, LONG1 = 0x4B, 0x4D, 0x4A, 0x8A
 BINGET, LONG_BINGET, SHORT_TEXT, TEXT, NONE = 0x68, 0x6A, 0x8C, 0x58, 0x4E
 EMPTY_LIST, SETITEMS = 0x5D, 0x75
+PAIR_END = b"\x86\x94"
+"""Makes a tuple of the two values before it, and puts it into the memo."""
 REFERENCE = re.compile(rb"h.|j....", re.DOTALL)
 """Pushes what stands in the memo."""
 PADDING = 32

@@ -29,6 +29,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _XZ_MEMORY_BYTES = 256 * MIB
 """The largest dictionary of the xz program needs 65 MiB to unpack."""
+_AGAIN = N_("copy it again, or have it written anew")
 _PIECE_BYTES = 16 * MIB
 _WATCH_SECONDS = 0.1
 SHARE_OF_READING = 0.3
@@ -176,7 +177,7 @@ def _unpacked(file: IO[bytes], magic: bytes, limit: int) -> bytes:
     try:
         plain = _unpacked_xz(file, limit + 1) if magic == _XZ_MAGIC else gzip.GzipFile(fileobj=file).read(limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputRefused(N_("it is a damaged or cut off gzip file")) from error
+        raise InputRefused(N_("it is a damaged or cut off gzip file; {again}").format(again=_AGAIN)) from error
     if len(plain) > limit:
         raise InputRefused(
             N_("it unpacks to more than {MOST_EXPANSION} times its size: no snapshot does that").format(
@@ -191,17 +192,19 @@ def _unpacked_xz(file: IO[bytes], limit: int) -> bytes:
     try:
         import lzma  # not every Python has it
     except ImportError as error:
-        raise InputRefused(N_("it is an xz archive, which this Python cannot unpack")) from error
+        raise InputRefused(
+            N_("it is an xz archive, which this Python cannot unpack: unpack it and give what is inside")
+        ) from error
     decompressor, pieces, done = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES), [], 0
     try:
         while done < limit and not decompressor.eof:
             piece = file.read(_PIECE_BYTES) if decompressor.needs_input else b""
             if decompressor.needs_input and not piece:
-                raise InputRefused(N_("it is a damaged or cut off xz file"))
+                raise InputRefused(N_("it is a damaged or cut off xz file; {again}").format(again=_AGAIN))
             pieces.append(decompressor.decompress(piece, limit - done))
             done += len(pieces[-1])
     except lzma.LZMAError as error:
-        raise InputRefused(N_("it is a damaged or cut off xz file")) from error
+        raise InputRefused(N_("it is a damaged or cut off xz file; {again}").format(again=_AGAIN)) from error
     return b"".join(pieces)
 
 
@@ -215,14 +218,20 @@ def _load(stream: IO[bytes], size: int) -> object:
         raise
     except MemoryError as error:
         raise InputRefused(
-            N_("it asks for more memory than a file of {size} bytes can need").format(size=size)
+            N_("it asks for more memory than a file of {size} bytes can need; if it is a snapshot, {again}").format(
+                size=size, again=_AGAIN
+            )
         ) from error
     except EOFError as error:
-        raise InputRefused(N_("it is cut off: the pickle has no end")) from error
+        raise InputRefused(N_("it is cut off: the pickle has no end; {again}").format(again=_AGAIN)) from error
     except Exception as error:  # junk can raise nearly anything: ValueError, KeyError, struct.error, RecursionError …
         if "truncated" in str(error):
-            raise InputRefused(N_("it is cut off in the middle of a value")) from error
-        raise InputRefused(N_("it is damaged, or is no pickle of plain data; nothing in it was run")) from error
+            raise InputRefused(N_("it is cut off in the middle of a value; {again}").format(again=_AGAIN)) from error
+        raise InputRefused(
+            N_(
+                "it is damaged, or is no pickle of plain data; nothing in it was run; if it is a snapshot, {again}"
+            ).format(again=_AGAIN)
+        ) from error
 
 
 class _PlainUnpickler(pickle.Unpickler):

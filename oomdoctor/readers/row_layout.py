@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
-from .pickle_operations import BININT, BININT1, BININT2, EMPTY_LIST, LONG1, REFERENCE, SETITEMS, scalar_length
+from .pickle_operations import (
+    BININT,
+    BININT1,
+    BININT2,
+    EMPTY_LIST,
+    LONG1,
+    PAIR_END,
+    REFERENCE,
+    SETITEMS,
+    scalar_length,
+)
 
 START = b"}\x94("
 """A dict, put into the memo, and the mark before its first key."""
 _SAMPLES = 64
+_NUMBERS = (BININT1, BININT2, BININT, LONG1)
+
+
+class Kind(Enum):
+    """What a value of a row is."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    PAIR = "pair"
+    """Two numbers, as a `pool_id` is."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +38,7 @@ class Layout:
 
     keys: tuple[bytes, ...]
     """The operation that fetches each key, the first is that of the action."""
-    is_number: tuple[bool, ...]
+    kinds: tuple[Kind, ...]
     """Of each value, the frames left out."""
 
 
@@ -33,7 +54,7 @@ def find_layout(payload: bytes) -> Layout | None:
 
 
 def _layout_of(payload: bytes, start: int) -> Layout | None:
-    at, keys, is_number = start + len(START), [], []
+    at, keys, kinds = start + len(START), [], list[Kind]()
     while key := REFERENCE.match(payload, at):
         keys.append(key.group())
         at = key.end()
@@ -43,13 +64,25 @@ def _layout_of(payload: bytes, start: int) -> Layout | None:
         length = scalar_length(payload, at)
         if length is None:
             return None
-        is_number.append(payload[at] in (BININT1, BININT2, BININT, LONG1))
-        at += length
+        pair = _pair_length(payload, at)
+        kinds.append(Kind.PAIR if pair else Kind.NUMBER if operation in _NUMBERS else Kind.TEXT)
+        at += pair or length
         if at >= len(payload):
             return None
     else:
-        if payload[at] != SETITEMS or not is_number:
+        if payload[at] != SETITEMS or not kinds:
             return None
-        if not is_number[-1]:
-            is_number.pop()  # the frames, which another row has written
-    return Layout(tuple(keys), tuple(is_number)) if len(keys) > 3 and not is_number[0] else None
+        if kinds[-1] is Kind.TEXT:
+            kinds.pop()  # the frames, which another row has written
+    return Layout(tuple(keys), tuple(kinds)) if len(keys) > 3 and kinds[0] is Kind.TEXT else None
+
+
+def _pair_length(payload: bytes, at: int) -> int:
+    """Of the operations that make a pair of numbers; 0 where none stands there."""
+    end = at
+    for _ in range(2):
+        length = scalar_length(payload, end) if payload[end] in _NUMBERS else None
+        if length is None or end + length >= len(payload):
+            return 0
+        end += length
+    return end + len(PAIR_END) - at if payload.startswith(PAIR_END, end) else 0

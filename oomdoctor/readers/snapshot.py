@@ -99,7 +99,9 @@ def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
     for device, rows in enumerate(whole):
         columns, failures, unknown = _events(device, rows, stacks, with_pools=bool(segments.pool.any()))
         if cut is not None:
-            columns, failures, more = _with_cut_rows(traces[device], columns, failures, cut, stacks)
+            columns, failures, more = _with_cut_rows(
+                traces[device], columns, failures, cut, stacks, with_pools=bool(segments.pool.any())
+            )
             unknown |= more
         events.append(columns)
         ooms.extend(failures)
@@ -277,7 +279,13 @@ def _events(
 
 
 def _with_cut_rows(
-    trace: list[Any], columns: Events, failures: list[SnapshotOom], cut: EventRows, stacks: StackTable
+    trace: list[Any],
+    columns: Events,
+    failures: list[SnapshotOom],
+    cut: EventRows,
+    stacks: StackTable,
+    *,
+    with_pools: bool,
 ) -> tuple[Events, list[SnapshotOom], set[str]]:
     """The whole of a trace: its rows (`columns`, `failures`), and those that were cut out of between them."""
     runs = [row for row in trace if type(row) is int]
@@ -299,6 +307,13 @@ def _with_cut_rows(
         found = cut.numbers.get(key)
         return np.full(chosen.stop - chosen.start, default, dtype=np.int64) if found is None else found[chosen]
 
+    def pools() -> IntColumn | None:
+        found = cut.pairs.get("pool_id") if with_pools else None
+        if found is None or (columns.pool is None and len(at)):
+            return None
+        own = np.empty(0, dtype=np.int64) if columns.pool is None else columns.pool
+        return integers(whole(own, found[chosen]), "pools of events")
+
     codes = coded(cut.actions, _ACTION_CODES, _UNKNOWN_ACTION, "actions of events")
     action = codes[cut.action[chosen]]
     unknown = {f"action:{cut.actions[one]}"[:100] for one in np.unique(cut.action[chosen][action == _UNKNOWN_ACTION])}
@@ -312,6 +327,7 @@ def _with_cut_rows(
         stream=whole(columns.stream, number("stream", 0).view(np.uint64)),
         time_us=whole(columns.time_us, number("time_us", -1)),
         stack=whole(columns.stack, stack_rows[cut.stack[chosen]]),
+        pool=pools(),
     )
     return found, [replace(one, event_index=int(at[one.event_index])) for one in failures], unknown
 

@@ -108,11 +108,49 @@ def test_where_the_ring_begins_late_the_answer_may_depend_on_what_came_before(tm
     found = simulation(recorder.snapshot(ring=1), tmp_path)
     assert found.trust.exact
     assert found.trust.requests == 0
-    assert found.trust.notes[0].endswith("already reserved; it holds no request before the one that failed.")
+    assert "already reserved; it holds no request before the one that failed." in found.trust.notes[0]
     answer = found.ask(replace(found.settings, expandable_segments=True))
     # As it stood, five holes of 100 MiB lie in one segment that cannot be given back; laid anew there are none.
     assert (answer.verdict, answer.served_anew) == (Verdict.DEPENDS, True)
     assert found.ask(replace(found.settings, max_split_bytes=GIB)).verdict in (Verdict.DEPENDS, Verdict.SERVED)
+
+
+def test_where_the_ring_begins_late_it_is_not_told_where_it_would_fail_before(tmp_path: Path) -> None:
+    """How the 600 MiB that stood then would lie on a smaller card, or if they would be there at all, nobody knows."""
+    recorder = Recorder(1000 * MIB)
+    for _ in range(6):
+        recorder.malloc(100 * MIB)
+    before = len(recorder.events)
+    for _ in range(3):
+        recorder.malloc(100 * MIB)
+    assert recorder.malloc(150 * MIB) is None
+    content, card = recorder.snapshot(ring=len(recorder.events) - before), Card(1000 * MIB)
+    late = simulation(content, tmp_path, card)
+    assert late.trust.exact
+    answer = late.ask(late.settings, 500 * MIB)
+    assert answer.verdict is Verdict.FAILS_BY_THEN
+    assert (answer.missing_bytes, answer.failed_request_bytes) == (None, None)
+    whole = simulation(recorder.snapshot(), tmp_path, card)
+    assert whole.ask(whole.settings, 500 * MIB).verdict is Verdict.FAILS_EARLIER
+
+
+def test_what_stands_split_from_before_the_recording_is_never_given_back_in_pieces(tmp_path: Path) -> None:
+    """The setting asked about would have left large blocks whole."""
+    recorder = Recorder(1100 * MIB)
+    whole = recorder.malloc(1000 * MIB)
+    assert whole is not None
+    recorder.free(whole)
+    pieces = [recorder.malloc(100 * MIB) for _ in range(10)]
+    assert pieces[0] is not None
+    assert pieces[1] is not None
+    recorder.free(pieces[1])
+    before = len(recorder.events)
+    assert recorder.malloc(150 * MIB) is None
+    recorder.free(pieces[0])
+    assert recorder.malloc(250 * MIB) is None
+    found = simulation(recorder.snapshot(ring=len(recorder.events) - before), tmp_path)
+    answer = found.ask(replace(found.settings, max_split_bytes=64 * MIB))
+    assert answer.verdict in (Verdict.FAILS, Verdict.FAILS_BY_THEN, Verdict.DEPENDS)
 
 
 def test_a_request_survived_before_that_would_be_served_is_told(tmp_path: Path) -> None:

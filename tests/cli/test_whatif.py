@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from snapshots.make import write
 from snapshots.recorder import MIB, Recorder
 
+from oomdoctor.allocator.simulation import run as simulated_run
+from oomdoctor.cli import progress
 from oomdoctor.cli.whatif import LATER, whatif
+from oomdoctor.diagnose.pipeline import diagnose
 from oomdoctor.errors import UsageError
 
 
@@ -126,3 +130,49 @@ def test_one_request_is_one(tmp_path: Path, requests: int, words: str) -> None:
         recorder.malloc(30 * MIB)
     assert recorder.malloc(300 * MIB) is None
     assert words in run(write(tmp_path / "s.pickle", recorder.snapshot())).stdout
+
+
+@pytest.mark.parametrize(
+    ("times", "device"),
+    [((None, None), 0), ((7, 7), 0), ((5, 7), 1), ((7, 5), 0), ((None, 7), 0)],
+)
+def test_of_several_failures_all_commands_take_the_same(
+    tmp_path: Path, times: tuple[int | None, int | None], device: int
+) -> None:
+    """The latest by the times, if both have one; else the lowest device."""
+    content: dict[str, Any] = {}
+    for index, (time, size) in enumerate(zip(times, (300, 400), strict=True)):
+        recorder = Recorder(200 * MIB)
+        for _ in range(1 + index):
+            recorder.malloc(50 * MIB)
+        assert recorder.malloc(size * MIB) is None
+        part = recorder.snapshot()
+        for segment in part["segments"]:
+            segment["device"] = index
+        if time is not None:
+            for event in part["device_traces"][0]:
+                event["time_us"] = time * 1_000_000
+        content.setdefault("segments", []).extend(part["segments"])
+        content.setdefault("device_traces", []).extend(part["device_traces"])
+        content["allocator_settings"] = part["allocator_settings"]
+    path = write(tmp_path / "s.pickle", content)
+    told = json.loads(run(path, "--set", "expandable_segments=True", "--format", "json").stdout)
+    diagnosis = diagnose([path])
+    assert told["device"] == f"cuda:{device}" == diagnosis.incidents[0].where
+    assert told["request_bytes"] == diagnosis.incidents[0].requested_bytes
+    assert {one.where for one in diagnosis.failed_requests} == {"cuda:0", "cuda:1"}
+
+
+def test_who_waits_at_a_terminal_is_told_how_far_the_simulation_is(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    monkeypatch.setattr(simulated_run, "_STEPS_BETWEEN", 4)
+    monkeypatch.setattr(progress, "is_terminal", lambda stream: True)
+    monkeypatch.setattr(progress._Bar, "tell", lambda bar, *what: told.append(what))
+    assert run(snapshot, "--set", "expandable_segments=True").exit_code == 0
+    passes = {all_ for path, _, all_ in told if path == str(snapshot) and all_ is not None and all_ < 50}
+    (length,) = passes  # the recorded run and the one asked about have the same steps; a file has more bytes
+    done = [done for _, done, all_ in told if all_ == length]
+    assert done == [*range(0, length, 4)] * (len(done) // len(range(0, length, 4)))
+    assert len(done) > length // 4 + 1

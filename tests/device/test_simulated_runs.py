@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from emulation.scenario import FOLDER, Scenario, load, names
+from emulation.scenario import FOLDER, Scenario, load, machine_of, names
 from emulation.wheel import environment
-from on_device import Device
+from on_device import Device, clean_environment
 
 from oomdoctor.allocator.simulation.recording import Kind
 from oomdoctor.allocator.simulation.whatif import Card, Simulation, Verdict
@@ -33,15 +35,29 @@ runpy.run_path({script!r}, run_name="__main__")
 
 
 def _alone(scenario: Scenario) -> bool:
-    """One process with nobody else on the card, that leaves it to the allocator to fail."""
-    return not scenario.neighbours and tuple(scenario.launcher) == ("python",) and scenario.record
+    """One process with nobody else on the card."""
+    started = scenario.name in ("spawn_worker", "kv_growth_expandable")  # which start another script, or process
+    return not scenario.neighbours and tuple(scenario.launcher) == ("python",) and not started
 
 
-SCENARIOS = [
-    name
-    for name in names()
-    if _alone(load(name)) and name not in ("spawn_worker", "kv_growth_expandable", "neighbour_comes_and_goes")
-]
+RECORDED = [name for name in names() if load(name).record]
+"""Where it is the allocator that fails: all but those where the driver or a library does."""
+SCENARIOS = [name for name in RECORDED if _alone(load(name))]
+WITH_OTHERS = [name for name in RECORDED if not _alone(load(name))]
+
+EVERYWHERE = """
+import os, sys
+if not sys.argv[0].endswith("torchrun"):
+    import pickle, torch
+    torch.cuda.init()
+    torch.cuda.memory._set_allocator_settings({settings!r})
+    torch.cuda.memory._record_memory_history(max_entries=2_000_000, context=None)
+    def observe(device, size, total, free):
+        with open(os.path.join({folder!r}, f"{{os.getpid()}}.pickle"), "wb") as file:
+            pickle.dump(torch.cuda.memory._snapshot(), file)
+    torch._C._cuda_attach_out_of_memory_observer(observe)
+"""
+"""As PROGRAM, in every process of a scenario, the ones that it starts included."""
 
 IN_SHORT = ("random_frees", "long_prompt")
 
@@ -89,11 +105,18 @@ def simulate(snapshot: Snapshot, scenario: Scenario, allowed_bytes: int | None =
     return Simulation(snapshot, oom, Card(scenario.cards().memory_bytes[oom.device], allowed_bytes))
 
 
+def figures(simulation: Simulation) -> str:
+    """What `--junitxml` keeps of a run: the figures of docs/accuracy.md."""
+    trust, recording = simulation.trust, simulation.recording
+    segments = f"{len(recording.end.areas)} segments alike" if trust.reproduced else trust.why_not
+    return f"{trust.placed_alike} of {trust.requests} requests placed alike, {segments}"
+
+
 @pytest.mark.parametrize(
     "name", [name if name in IN_SHORT else pytest.param(name, marks=pytest.mark.extended) for name in SCENARIOS]
 )
 def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
-    name: str, device_with: Callable[..., Device], tmp_path: Path
+    name: str, device_with: Callable[..., Device], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     scenario = load(name)
     cards = scenario.cards()
@@ -105,8 +128,10 @@ def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
         snapshot = record(device, scenario.script, settings, tmp_path / f"{expandable}.pickle")
         runs.append(snapshot)
         if snapshot is None:
+            record_property(settings, "does not fail")
             continue
         simulation = simulate(snapshot, scenario, allowed)
+        record_property(settings, figures(simulation))
         assert simulation.settings.expandable_segments == expandable
         assert simulation.recording.begins_empty
         assert simulation.trust.exact, simulation.trust
@@ -119,6 +144,7 @@ def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
         changed = not simulation.settings.expandable_segments
         answer = simulation.ask(replace(simulation.settings, expandable_segments=changed))
         asked = requests_before(recorded)
+        record_property(f"expandable_segments:{changed} asked", answer.verdict.value)
         if answer.verdict is Verdict.SERVED:
             assert genuine is None or len(requests_before(genuine)) > len(asked)
         else:
@@ -126,6 +152,33 @@ def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
             assert genuine is not None
             assert len(requests_before(genuine)) == len(asked) - answer.requests_earlier
             assert last(genuine).requested_bytes == answer.failed_request_bytes
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", WITH_OTHERS)
+@pytest.mark.parametrize("expandable", [False, True])
+def test_the_model_does_what_torch_does_where_others_are_on_the_card(
+    name: str, expandable: bool, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """What it foretells is not compared: when the others come and go differs from run to run."""
+    scenario = load(name)
+    settings = f"expandable_segments:{expandable}"
+    snapshots = tmp_path / "snapshots"
+    snapshots.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(EVERYWHERE.format(folder=str(snapshots), settings=settings))
+    with machine_of(scenario) as machine:
+        variables = machine.variables({**clean_environment(), "PYTORCH_CUDA_ALLOC_CONF": settings})
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(tmp_path), variables.get("PYTHONPATH"))))
+        ended = subprocess.run(scenario.command(), env=variables, capture_output=True, text=True, check=False)
+    found = sorted(snapshots.iterdir())
+    assert found, ended.stderr
+    for path in found:
+        snapshot = read_snapshot(path)
+        simulation = simulate(snapshot, scenario)
+        record_property(settings, figures(simulation))
+        assert simulation.recording.begins_empty
+        assert simulation.trust.exact, simulation.trust
+        _check_cut(snapshot, scenario, None)
 
 
 def _check_cut(snapshot: Snapshot, scenario: Scenario, allowed: int | None) -> None:

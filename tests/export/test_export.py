@@ -208,3 +208,27 @@ def test_an_output_that_could_not_be_written_is_not_removed(
     assert isinstance(refused, UsageError)
     assert str(refused) == f"cannot write {target}: No space left on device"
     assert target.exists()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_of_a_folder_that_is_no_bundle_the_one_snapshot_is_taken_whatever_its_name(
+    tmp_path: Path, compressed: bool
+) -> None:
+    folder = tmp_path / "left" / "deeper"
+    folder.mkdir(parents=True)
+    content = snapshot(Device())
+    write(folder / ("s.pickle.gz" if compressed else "no-suffix"), content)
+    (tmp_path / "left" / "crash.log").write_text("nothing\n")
+    ended = _run(tmp_path / "left", "--to", "csv", "--output", str(tmp_path / "out.csv"))
+    assert ended.exit_code == 0, ended.exception
+    write(folder / "second.pickle", content)
+    ended = _run(tmp_path / "left", "--to", "csv", "--output", str(tmp_path / "out.csv"))
+    assert isinstance(ended.exception, UsageError)
+    assert "several snapshots; name one of them" in str(ended.exception)
+
+
+def test_a_folder_without_a_snapshot_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "crash.log").write_text("nothing\n")
+    ended = _run(tmp_path, "--to", "csv")
+    assert isinstance(ended.exception, InputRefused)
+    assert "holds no memory snapshot: give the file" in str(ended.exception)

@@ -43,6 +43,16 @@ def _busy(events: int = 300, base: int = 0x7F00_0000_0000, index: int = 0) -> De
     return device
 
 
+def _with_pools(device: Device, pools: list[Any]) -> Device:
+    """As torch writes events since 2.10: each with the pair of its pool, frames last."""
+    for number, event in enumerate(device.events):
+        pool = pools[number % len(pools)]
+        # A tuple of its own each time, as torch makes them.
+        event["pool_id"] = (*pool,) if isinstance(pool, tuple) else pool
+        event["frames"] = event.pop("frames")
+    return device
+
+
 def _told(snapshot: Snapshot) -> dict[str, Any]:
     """Everything in it, stacks in full."""
     told: dict[str, Any] = {
@@ -164,6 +174,54 @@ def test_events_of_any_other_form_are_read_or_refused_as_ever(tmp_path: Path, ch
     assert cut == whole
 
 
+@pytest.mark.parametrize(
+    ("pools", "expected"),
+    [
+        ([(0, 0)], [0]),
+        ([(0, 0), (0, 1), (3, 0), (70_000, 300)], [0, 1, 3 << 32, 70_000 << 32 | 300]),
+        ([(0, 0), (1 << 31, 0)], [0, -1]),
+        ([(0, 0), (0, -1)], [0, -1]),
+        ([(0, 0), (0, 0, 0)], [0, -1]),
+        ([(0, 0), (1 << 70, 0)], [0, -1]),
+        ([(0, 0), ()], [0, 0]),
+        ([(0, 0), None], None),
+        ([(0, 0), 7], None),
+        ([7], None),
+        (["pool"], None),
+    ],
+)
+def test_the_pools_of_events_are_read_with_them(tmp_path: Path, pools: list[Any], expected: list[int] | None) -> None:
+    device = _with_pools(_busy(), pools)
+    device.malloc(512, STACKS[0], pool=(1, 0))
+    _with_pools(device, pools)
+    cut, whole, was_cut = _both(pickle.dumps(snapshot(device), 4), tmp_path)
+    assert cut == whole
+    assert was_cut or len(pools) > 1
+    read = cut["events 0 pool"][0]
+    if expected is None:
+        assert read is None
+    else:
+        assert read == [expected[number % len(expected)] for number in range(len(device.events))]
+
+
+def test_pairs_where_numbers_should_be_are_refused(tmp_path: Path) -> None:
+    device = _busy()
+    for event in device.events:
+        event["time_us"] = (event["time_us"], 0)
+    cut, whole, _ = _both(pickle.dumps(snapshot(device), 4), tmp_path)
+    assert cut == whole
+    assert "times of events must be" in cut
+
+
+def test_pools_of_events_without_frames_are_read(tmp_path: Path) -> None:
+    device = _with_pools(_busy(), [(0, 0), (0, 1)])
+    for event in device.events:
+        del event["frames"]
+    cut, whole, was_cut = _both(pickle.dumps(snapshot(device), 4), tmp_path)
+    assert cut == whole
+    assert was_cut
+
+
 @pytest.mark.parametrize("key", ["compile_context", "user_metadata"])
 @pytest.mark.parametrize("value", ["N/A", "", None, "x" * 300, 7])
 def test_keys_of_newer_versions_do_no_harm(tmp_path: Path, key: str, value: Any) -> None:
@@ -236,7 +294,7 @@ def test_a_long_stretch_of_other_data_is_walked_over_in_little_memory() -> None:
     assert int(done.stdout) < 20_000, "KiB"
 
 
-OPERATIONS = b"}](euta0N.\x94hjKMJ\x8a\x8c\x95R\x85\x88"
+OPERATIONS = b"}](euta0N.\x94hjKMJ\x8a\x8c\x95R\x85\x86\x88"
 
 
 @given(
@@ -246,12 +304,14 @@ OPERATIONS = b"}](euta0N.\x94hjKMJ\x8a\x8c\x95R\x85\x88"
         max_size=3,
     ),
     mend=st.booleans(),
+    pools=st.booleans(),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_stream_is_read_or_refused_as_ever(
-    tmp_path: Path, changes: list[tuple[str, int, int]], mend: bool
+    tmp_path: Path, changes: list[tuple[str, int, int]], mend: bool, pools: bool
 ) -> None:
-    data = bytearray(pickle.dumps(snapshot(_busy(60)), 4))
+    device = _busy(60)
+    data = bytearray(pickle.dumps(snapshot(_with_pools(device, [(0, 0), (0, 300)]) if pools else device), 4))
     for how, place, byte in changes:
         place %= len(data)
         if how == "set":

@@ -221,3 +221,15 @@ def test_who_waits_is_told_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     assert told == sorted(told)
     assert {size for _, size in told} == {len(data)}
     assert sum(0 < done < len(data) for done, _ in told) > 0
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_of_a_file_that_is_cut_off_it_is_said_what_to_do(
+    tmp_path: Path, pack: Callable[[bytes], bytes], share: float
+) -> None:
+    data = pack(pickle.dumps({"segments": [{"address": number} for number in range(5_000)]}, 4))
+    path = tmp_path / "s.pickle"
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(InputRefused, match=r"cut off.*; copy it again, or have it written anew$"):
+        load_plain(path, lambda content: content)

@@ -193,20 +193,23 @@ class CachingAllocator:
         return block
 
     def _release_oversize(self, pool: Pool, stream: int, size: int) -> bool:
-        """`release_available_cached_blocks`: with max_split_size_mb, of what is not split just enough."""
+        """`release_available_cached_blocks`: with max_split_size_mb, of what is not split just enough.
+
+        Where a recording begins late, large blocks may stand split that the setting would have left whole.
+        """
         bound = self.settings.max_split_bytes
         if bound is None:
             return False
         wanted = max(size, bound)
         block = next(pool.from_size(stream, wanted), None)
-        if block is not None and block.reservation is None:
+        if block is not None and block.reservation is None and not block.is_split:
             self.release(block)
             return True
         released = 0
         for block in list(pool.below_size(stream, wanted)):
             if released >= wanted or block.size < bound:
                 break
-            if block.reservation is None:
+            if block.reservation is None and not block.is_split:
                 released += block.size
                 self.release(block)
         return released >= wanted

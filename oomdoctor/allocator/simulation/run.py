@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .allocator import CachingAllocator
@@ -49,6 +50,10 @@ class Outcome:
 
 
 _MOST_TRIES = 10_000
+_STEPS_BETWEEN = 4096
+
+Tell = Callable[[int, int], None]
+"""Is told, now and then, the steps done and all steps of a pass."""
 
 
 class DoesNotFit(Exception):
@@ -64,6 +69,7 @@ def run(
     packed: bool = False,
     oldest_first: bool = False,
     ages: tuple[int, ...] = (),
+    tell: Tell | None = None,
 ) -> Outcome:
     """The outcome under these settings on this device, whose `free_bytes` are those where the recording begins.
 
@@ -78,21 +84,25 @@ def run(
         if device.free_bytes < 0:
             raise DoesNotFit
         blocks = stand(allocator, recording.start, ages)
-    return _Run(allocator, blocks, as_recorded).through(recording.steps)
+    return _Run(allocator, blocks, as_recorded, tell).through(recording.steps)
 
 
-def find_order(recording: Recording, settings: AllocatorSettings, device: Device) -> tuple[int, ...]:
+def find_order(
+    recording: Recording, settings: AllocatorSettings, device: Device, tell: Tell | None = None
+) -> tuple[int, ...]:
     """In which order the segments at the beginning were made, as far as the recorded choices tell."""
     allocator = GuidedAllocator(device, settings)
     blocks = stand(allocator, recording.start)
     allocator.first_segments = len(recording.start.areas)
-    _Run(allocator, blocks, as_recorded=True).through(recording.steps)
+    _Run(allocator, blocks, as_recorded=True, tell=tell).through(recording.steps)
     return order_of(len(recording.start.areas), allocator.choices)
 
 
 class _Run:
-    def __init__(self, allocator: CachingAllocator, blocks: dict[int, Block], as_recorded: bool) -> None:
-        self.allocator, self.blocks, self.as_recorded = allocator, blocks, as_recorded
+    def __init__(
+        self, allocator: CachingAllocator, blocks: dict[int, Block], as_recorded: bool, tell: Tell | None
+    ) -> None:
+        self.allocator, self.blocks, self.as_recorded, self.tell = allocator, blocks, as_recorded, tell
         self.requests = self.placed_alike = self.served_before = 0
 
     def through(self, steps: tuple[Step, ...]) -> Outcome:
@@ -101,6 +111,8 @@ class _Run:
         target = len(steps) - 1
         for position, step in enumerate(steps):
             kind = step.kind
+            if self.tell is not None and position % _STEPS_BETWEEN == 0:
+                self.tell(position, len(steps))
             if kind is Kind.MALLOC:
                 if self.as_recorded:
                     device.hint = step.segment_address

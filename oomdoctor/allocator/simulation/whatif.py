@@ -18,7 +18,7 @@ from ...model.units import format_bytes
 from .device import Device
 from .recording import Recording, read_recording
 from .rounding import block_size, segment_size
-from .run import DoesNotFit, Outcome, find_order, run
+from .run import DoesNotFit, Outcome, Tell, find_order, run
 from .settings import AllocatorSettings, recorded_settings
 
 MODELLED_BACKENDS = ("cuda", "hip", "unknown")
@@ -31,6 +31,8 @@ class Verdict(str, Enum):
     FAILS = "fails"
     FAILS_EARLIER = "fails-earlier"
     """A request before it is not served."""
+    FAILS_BY_THEN = "fails-by-then"
+    """The run fails at the request or at one before it; at which, is decided by what happened before the recording."""
     DEPENDS = "depends"
     """Served or not, by what happened before the recording began."""
 
@@ -88,8 +90,19 @@ class CannotSimulate(Exception):
 class Simulation:
     """The recorded run of one device, ready for questions."""
 
-    def __init__(self, snapshot: Snapshot, oom: SnapshotOom, card: Card, free_bytes: int | None = None) -> None:
-        """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        oom: SnapshotOom,
+        card: Card,
+        free_bytes: int | None = None,
+        tell: Tell | None = None,
+    ) -> None:
+        """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate.
+
+        `tell` is told how far each pass over the steps is.
+        """
+        self._tell = tell
         if snapshot.backend not in MODELLED_BACKENDS:
             raise CannotSimulate(f"The model is of torch's CUDA allocator; this snapshot is of {snapshot.backend}.")
         free = oom.free_bytes if oom.free_bytes is not None else free_bytes
@@ -131,11 +144,12 @@ class Simulation:
             return self._answer(self.recorded)
         layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
         stands = self._outcome(settings, card, packed=False)
-        if self.recording.begins_empty or layout[0] == layout[1]:
+        if self.recording.begins_empty or (layout[0] == layout[1] and stands is not None):
             return self._answer(stands)
         anew = self._outcome(settings, card, packed=True)
         if _served(stands) == _served(anew):
-            return self._answer(_worse(stands, anew))
+            answer = self._answer(_worse(stands, anew))
+            return _by_then(answer) if answer.verdict is Verdict.FAILS_EARLIER else answer
         better = self._answer(stands if _served(stands) else anew)
         return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
 
@@ -165,6 +179,7 @@ class Simulation:
                 packed=packed,
                 oldest_first=self.oldest_first,
                 ages=self.ages,
+                tell=self._tell,
             )
         except DoesNotFit:
             return None
@@ -200,9 +215,15 @@ class Simulation:
         for oldest_first, reading in product((True, False), readings):
             ages: tuple[int, ...] = ()
             if oldest_first and not recording.begins_empty:
-                ages = find_order(reading, self.settings, self._device())
+                ages = find_order(reading, self.settings, self._device(), self._tell)
             outcome = run(
-                reading, self.settings, self._device(), as_recorded=True, oldest_first=oldest_first, ages=ages
+                reading,
+                self.settings,
+                self._device(),
+                as_recorded=True,
+                oldest_first=oldest_first,
+                ages=ages,
+                tell=self._tell,
             )
             alike = not self._why_not(outcome)
             found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
@@ -228,7 +249,11 @@ class Simulation:
                 )
             return "Under the recorded settings the model serves the request that failed."
         if outcome.fails_earlier:
-            return f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier."
+            earlier = f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier"
+            if recording.begins_empty:
+                return f"{earlier}."
+            reserved = format_bytes(recording.start.reserved_bytes)
+            return f"{earlier}: how the {reserved} came to lie that stood when the recording began is not known."
         if _shapes(outcome) != _shapes_of(recording):
             return "Under the recorded settings the model ends with other segments than torch had."
         return ""
@@ -241,6 +266,7 @@ class Simulation:
             notes.append(
                 f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; "
                 + _last(recording.requests)
+                + " How that would lie under other settings is not known: it is tried as it lay and laid out anew."
             )
         if recording.others_moved_bytes:
             notes.append(
@@ -255,6 +281,11 @@ def _last(requests: int) -> str:
     if requests < 2:
         return f"it holds {'only the last request' if requests else 'no request'} before the one that failed."
     return f"it holds the last {requests:,} requests."
+
+
+def _by_then(answer: Answer) -> Answer:
+    """Without what is told of the place where it fails, which is not known."""
+    return replace(answer, verdict=Verdict.FAILS_BY_THEN, missing_bytes=None, failed_request_bytes=None)
 
 
 def _served(outcome: Outcome | None) -> bool:
