@@ -13,17 +13,19 @@ from .options import language_option
 from .output import deliver, is_terminal, spare_inputs
 
 if TYPE_CHECKING:
+    from ..estimate.engines import Engine
     from ..estimate.model_input import Model
+    from ..preflight.measured import Measured
 
 FORMATS = ("terminal", "html", "json", "md")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
-_ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
+ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
 _PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
 _OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
 _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
-def _size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
     """Bytes of a size such as `80GiB`."""
     from ..model.units import MIB, parse_size
 
@@ -55,13 +57,13 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 
 @click.command(context_settings={"max_content_width": 80})
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--gpu", callback=_size, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
+@click.option("--gpu", callback=size_option, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
 @click.option("--context", type=_COUNT, help="Tokens of a request, prompt and answer. Default: the model's longest.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
 @click.option(
     "--lengths", type=click.Path(path_type=Path), help="Lengths of requests: one a line, or length and count."
 )
-@click.option("--engine", type=click.Choice(_ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
 @click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
 @click.option("--kv-dtype", help="Of keys and values: fp8, q8_0, q4_0 …; K,V for two; fp8_ds_mla for vLLM.")
 @click.option("--state-dtype", help="Of recurrent states. Default: what the configuration says, else float32.")
@@ -80,15 +82,20 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     show_default=True,
     help="What is to be left of the card.",
 )
-@click.option("--weights", callback=_size, metavar="SIZE", help="Bytes of the weights, instead of what the files say.")
 @click.option(
-    "--overhead",
-    callback=_size,
-    metavar="SIZE",
-    help="Measured context and libraries of a process, instead of an assumption.",
+    "--weights", callback=size_option, metavar="SIZE", help="Bytes of the weights, instead of what the files say."
 )
 @click.option(
-    "--graphs", callback=_size, metavar="SIZE", help="Measured memory of captured graphs, instead of an assumption."
+    "--overhead",
+    callback=size_option,
+    metavar="SIZE",
+    help="Measured context and libraries of a process. Default: as `check --overhead` measured it, else assumed.",
+)
+@click.option(
+    "--graphs",
+    callback=size_option,
+    metavar="SIZE",
+    help="Measured memory of captured graphs, instead of an assumption.",
 )
 @click.option("--train", is_flag=True, help="Training instead of inference.")
 @click.option("--optimizer", type=click.Choice(_OPTIMIZERS), default="adamw", show_default=True)
@@ -165,6 +172,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
     heads = model.architecture.heads
     if engine is VLLM and heads is not None and heads % asked["tp"]:
         raise UsageError(f"vLLM does not start with --tp {asked['tp']}: it does not divide {heads} attention heads")
+    measured = _measured(asked, engine)
     settings = Settings(
         engine=engine,
         capacity_bytes=_capacity(asked),
@@ -177,7 +185,8 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
         values=kinds[-1] if kinds else None,
         states=element_type(asked["state_dtype"]) if asked["state_dtype"] else None,
         step_tokens=asked["step_tokens"],
-        overhead_bytes=asked["overhead"],
+        overhead_bytes=asked["overhead"] if measured is None else measured.bytes,
+        overhead_source="--overhead" if measured is None else measured.words,
         graph_bytes=asked["graphs"],
         expanded=asked["mla"] == "expanded",
         hybrid=not asked["no_hybrid"],
@@ -206,6 +215,7 @@ def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
     zero = 3 if asked["fsdp"] else asked["zero"]
     if zero and asked["ranks"] == 1:
         raise UsageError("sharding needs the number of cards: --ranks")
+    measured = _measured(asked, None)
     settings = Training(
         capacity_bytes=_capacity(asked),
         optimizer=asked["optimizer"],
@@ -216,7 +226,8 @@ def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
         zero=zero,
         ranks=asked["ranks"],
         headroom=asked["headroom"],
-        overhead_bytes=asked["overhead"],
+        overhead_bytes=asked["overhead"] if measured is None else measured.bytes,
+        overhead_source="--overhead" if measured is None else measured.words,
     )
     budget = training_budget(model, settings)
     if chosen == "json":
@@ -231,6 +242,13 @@ def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..forecast.training_outline import training_outline
 
     return (as_terminal if chosen == "terminal" else as_markdown)(training_outline(model, settings, budget))
+
+
+def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:
+    """What `oomdoctor check --overhead` measured on such a card; None where --overhead is given, or nothing was."""
+    from ..preflight.measured import measured_overhead
+
+    return measured_overhead(_capacity(asked), engine) if asked["overhead"] is None else None
 
 
 def _capacity(asked: dict[str, Any]) -> int:

@@ -20,6 +20,7 @@ COMMANDS = {
     "analyze": ("analyze:analyze", "Read what is left of a crash: logs, snapshots, nvidia-smi, bundles."),
     "report": ("report:report", "Make the reports of an incident folder again."),
     "open": ("report:open_report", "Show the report of an incident folder in a browser."),
+    "check": ("check:check", "Say what stands in the way of a command before it runs."),
     "estimate": ("estimate:estimate", "Say what a model needs before it runs, and what fits."),
     "sweep": ("sweep:sweep", "Measure what fits: one watched run a setting, and the map of it."),
     "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),

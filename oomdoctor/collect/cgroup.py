@@ -50,6 +50,15 @@ class MemoryCgroup:
         name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
         return _number((setter or self).directory / name)
 
+    def file_bytes(self) -> int | None:
+        """Of what is charged to the group that sets the limit: cached files, which go when room is needed."""
+        _, setter = self.limit()
+        table = _table((setter or self).directory / "memory.stat")
+        prefix = "" if self.version == 2 else "total_"
+        sizes = [table.get(f"{prefix}{name}_file") for name in ("active", "inactive")]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known else None
+
     def counters(self) -> CgroupCounters:
         """The counters now: kills of this group; hits of the limit from the group that sets it."""
         _, setter = self.limit()

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ..language import N_
-from ..model.devices import DeviceProcess, DeviceReading
+from ..model.devices import DeviceProcess, DeviceReading, DeviceTraits, MigInstance
 from ..model.source import Source
 
 Got = TypeVar("Got")
@@ -75,6 +75,14 @@ class Nvml:
         count = _try(nvml.nvmlDeviceGetCount) or 0
         return tuple(_read_device(nvml, index, own, now) for index in range(count))
 
+    def traits(self) -> tuple[DeviceTraits, ...]:
+        """What of every device bears on a run before it begins, in the order of `read`."""
+        nvml = self._module
+        if nvml is None:
+            return ()
+        count = _try(nvml.nvmlDeviceGetCount) or 0
+        return tuple(_read_traits(nvml, index) for index in range(count))
+
     def close(self) -> None:
         """Shut NVML down."""
         with self._lock:
@@ -121,6 +129,50 @@ def _read_device(nvml: Any, index: int, own: Collection[int], now: float) -> Dev
         processes=_read_processes(nvml, handle, own),
         time_seconds=now,
     )
+
+
+_COMPUTE_MODES = {0: "default", 1: "exclusive", 2: "prohibited", 3: "exclusive"}
+
+
+def _read_traits(nvml: Any, index: int) -> DeviceTraits:
+    handle = _try(nvml.nvmlDeviceGetHandleByIndex, index)
+    if handle is None:
+        return DeviceTraits(index)
+    mode, ecc = (_try(lambda name=name: getattr(nvml, name)(handle)) for name in _TRAIT_CALLS)
+    errors = _try(
+        lambda: nvml.nvmlDeviceGetTotalEccErrors(
+            handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        )
+    )
+    return DeviceTraits(
+        index=index,
+        compute_mode=None if mode is None else _COMPUTE_MODES.get(mode),
+        ecc_enabled=None if ecc is None else bool(ecc[0]),
+        uncorrected_errors=_size(errors),
+        instances=_read_instances(nvml, handle),
+    )
+
+
+_TRAIT_CALLS = ("nvmlDeviceGetComputeMode", "nvmlDeviceGetEccMode")
+
+
+def _read_instances(nvml: Any, handle: Any) -> tuple[MigInstance, ...] | None:
+    mode = _try(lambda: nvml.nvmlDeviceGetMigMode(handle))
+    if not mode or not mode[0]:
+        return () if mode else None
+    most = _try(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
+    if most is None:
+        return None
+    found = []
+    for place in range(most):
+        instance = _try(lambda place=place: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place))
+        if instance is None:
+            continue
+        memory = _try(lambda instance=instance: nvml.nvmlDeviceGetMemoryInfo(instance))
+        uuid = _try(lambda instance=instance: nvml.nvmlDeviceGetUUID(instance))
+        sizes = (_size(getattr(memory, name, None)) for name in ("total", "free"))
+        found.append(MigInstance(None if uuid is None else _text(uuid), *sizes))
+    return tuple(found)
 
 
 def _read_processes(nvml: Any, handle: Any, own: Collection[int]) -> tuple[DeviceProcess, ...] | None:

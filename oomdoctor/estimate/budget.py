@@ -38,6 +38,8 @@ class Settings:
     step_tokens: int | None = None
     overhead_bytes: int | None = None
     """Measured; None: assumed for the engine."""
+    overhead_source: str = "--overhead"
+    """Who measured it."""
     graph_bytes: int | None = None
     expanded: bool = False
     hybrid: bool = True
@@ -179,7 +181,7 @@ def _weights(model: Model, settings: Settings) -> Part:
 
 def _overhead(settings: Settings) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, "--overhead")
+        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, settings.overhead_source)
     ranks = RANK_BYTES if settings.tensor_parallel > 1 else 0
     formula = "a process of this engine" + (" + communication of ranks" if ranks else "")
     return Part(

@@ -46,6 +46,8 @@ class Training:
     ranks: int = 1
     headroom: float = 0.1
     overhead_bytes: int | None = None
+    overhead_source: str = "--overhead"
+    """Who measured it."""
     foreach: bool = True
     """Whether the optimizer works on all parameters at once, which torch does on CUDA unless it is fused."""
 
@@ -216,7 +218,7 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
 
 def _overhead(settings: Training) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, "--overhead")
+        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, settings.overhead_source)
     more = _RANK_BYTES if settings.ranks > 1 else 0
     return Part(
         OVERHEAD, _OVERHEAD_BYTES + more, "a process of torch" + (" + communication" if more else ""), (), ASSUMED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..knobs.load import Knob, Knobs, load_knobs
@@ -29,14 +29,14 @@ _ENGINES = {"vllm", "sglang", "tgi", "llama.cpp"}
 
 def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
     """Everything found, each once, in the order: options, variables, code, what programs say themselves."""
-    finder = _Finder(_versions(evidence, facts), load_knobs(), load_misuses())
+    finder = MisuseFinder(_versions(evidence, facts), load_knobs(), load_misuses())
     found: dict[str, Misuse] = {}
     for misuse in _all(finder, evidence):
         found.setdefault(re.sub(r"[\s'\"]+", " ", misuse.what), misuse)
     return tuple(found.values())[:_MOST]
 
 
-def _all(finder: _Finder, evidence: Evidence) -> Iterator[Misuse]:
+def _all(finder: MisuseFinder, evidence: Evidence) -> Iterator[Misuse]:
     commands = [(evidence.command, N_("command line"))] if evidence.command else []
     commands += [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
     for command, where in commands:
@@ -83,11 +83,15 @@ class _Option:
     until: str | None
 
 
-class _Finder:
-    def __init__(self, versions: dict[str, str], knobs: Knobs, misuses: Misuses) -> None:
+class MisuseFinder:
+    """Judges what is written by the tables of knobs and misuses, as far as the versions are known."""
+
+    def __init__(self, versions: Mapping[str, str], knobs: Knobs, misuses: Misuses) -> None:
+        """`versions` by framework; of one that is not in it, only what holds for every version is told."""
         self.versions, self.knobs, self.misuses = versions, knobs, misuses
 
     def of_command(self, command: str, where: str) -> Iterator[Misuse]:
+        """What a launch line says in vain."""
         for word in pasted_dashes(command):
             name = re.sub(r"^\W+", "", word)
             why = N_(
@@ -223,6 +227,7 @@ class _Finder:
                 yield Misuse(what, "refused", _plain(refusal, "torch", version), instead, (), where)
 
     def of_code(self, code: str, where: str) -> Iterator[Misuse]:
+        """What a piece of Python does in vain."""
         for known in self.misuses.known:
             if not known.may_be(self.versions.get(known.framework)):
                 continue
@@ -238,6 +243,7 @@ class _Finder:
                     yield self._known(known, f"{known.call}({', '.join(given)})", where)
 
     def overruled(self, option: str, by: str, where: str) -> Iterator[Misuse]:
+        """An option that a program says another one replaces."""
         for known in self.misuses.known:
             if set(known.keywords) == {option, by}:
                 yield self._known(known, N_("{option} beside {by}").format(option=option, by=by), where)

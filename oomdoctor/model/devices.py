@@ -40,3 +40,26 @@ class DeviceReading:
     time_seconds: float | None = None
     at_failure: bool = False
     """Read while a process that had run out of this machine's device memory waited with all of it still held."""
+
+
+@dataclass(frozen=True)
+class MigInstance:
+    """A slice of a card that programs see as a card of its own. None: not shown."""
+
+    uuid: str | None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class DeviceTraits:
+    """What of a card bears on a run before it begins. None: not shown."""
+
+    index: int
+    compute_mode: str | None = None
+    """'default', 'exclusive' (one process), 'prohibited'."""
+    ecc_enabled: bool | None = None
+    uncorrected_errors: int | None = None
+    """Of its memory, since the driver was loaded."""
+    instances: tuple[MigInstance, ...] | None = None
+    """Empty: MIG has none, or is off."""

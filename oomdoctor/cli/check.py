@@ -1,0 +1,123 @@
+"""`oomdoctor check`: what stands in the way of a run, before it begins."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import UsageError
+from .estimate import ENGINES, share, size_option
+from .output import deliver, is_terminal, say, spare_inputs
+
+if TYPE_CHECKING:
+    from ..preflight.look import Outlook
+
+EXIT_STANDS_IN_THE_WAY = 1
+_BY_SUFFIX = {".json": "json", ".md": "md"}
+_COUNT = click.IntRange(min=1, max=1 << 30)
+
+
+@click.command(context_settings={"allow_interspersed_args": False, "max_content_width": 80})
+@click.option(
+    "--model", help="Whether it fits: a directory, config.json, safetensors or GGUF file, or a name in the hub's cache."
+)
+@click.option("--gpu", callback=size_option, metavar="SIZE", help="Memory of a card, where none is seen here: 80GiB.")
+@click.option("--context", type=_COUNT, help="Tokens of a request. Default: what the command says.")
+@click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
+@click.option("--engine", type=click.Choice(ENGINES), help="Default: the command's, else as estimate's.")
+@click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
+@click.option("--kv-dtype", help="Of keys and values: fp8, q8_0 …; K,V for two.")
+@click.option("--tp", type=click.IntRange(1, 1024), help="Tensor-parallel ranks. Default: what the command says.")
+@click.option("--fraction", callback=share, metavar="SHARE", help="Of the card that the engine takes.")
+@click.option("--headroom", callback=share, metavar="SHARE", default="10%", show_default=True)
+@click.option("--overhead", is_flag=True, help="Start an empty process on each card and measure what it takes.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["terminal", "json", "md"]),
+    help="Default: by the suffix of --output, else terminal, without colour in a pipe.",
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+def check(
+    command: tuple[str, ...],
+    model: str | None,
+    overhead: bool,
+    output_format: str | None,
+    output: Path | None,
+    **asked: Any,
+) -> None:
+    """Say what stands in the way of COMMAND before it runs; it is not run.
+
+    Looks at the cards and who is on them, host memory and limits, variables, and the words of the command by the
+    versions that are installed for it. Nothing is started unless --overhead asks for it.
+
+    Exit status: 0 nothing that was seen stands in the way; 1 something will fail; 2 wrong usage.
+    """
+    from ..preflight.as_json import as_json
+    from ..preflight.look import check_all
+    from ..preflight.setup import collect
+    from ..preflight.show import as_markdown, as_terminal
+
+    chosen = output_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", "terminal")
+    outlook = check_all(collect(command, _asked(model, asked), dict(os.environ)))
+    if overhead:
+        outlook = _measured(outlook)
+    if chosen == "json":
+        text = as_json(outlook)
+    elif chosen == "md":
+        text = as_markdown(outlook)
+    else:
+        text = as_terminal(outlook, colour=output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ)
+    spare_inputs(output, [model, *command], "is the model or the command")
+    deliver(text, output)
+    if outlook.stands_in_the_way:
+        sys.exit(EXIT_STANDS_IN_THE_WAY)
+
+
+def _asked(model: str | None, asked: dict[str, Any]) -> Any:
+    from ..estimate.dtypes import element_type
+    from ..preflight.checkpoint import find_model
+    from ..preflight.setup import Asked
+
+    path = None
+    if model is not None:
+        path = find_model(model)
+        if path is None:
+            raise UsageError(f"--model {model}: there is no such file or folder, and no such name in the hub's cache")
+    if asked["gpu"] is not None and asked["gpu"] <= 0:
+        raise UsageError("--gpu is the memory of a card, such as 80GiB")
+    kinds = [each.strip() for each in (asked["kv_dtype"] or "").split(",") if each.strip()]
+    for kind in (*kinds, *([asked["dtype"]] if asked["dtype"] else [])):
+        element_type(kind)
+    if len(kinds) > 2:
+        raise UsageError(f"--kv-dtype names more than keys and values: {asked['kv_dtype']!r}")
+    return Asked(
+        model=path,
+        context=asked["context"],
+        concurrency=asked["concurrency"],
+        engine=asked["engine"],
+        dtype=asked["dtype"],
+        kv_dtype=asked["kv_dtype"],
+        tensor_parallel=asked["tp"],
+        fraction=asked["fraction"],
+        headroom=asked["headroom"],
+        gpu_bytes=asked["gpu"],
+    )
+
+
+def _measured(outlook: Outlook) -> Outlook:
+    """With what empty processes took, which is kept for estimate."""
+    from dataclasses import replace
+
+    from ..preflight.measured import keep_measured
+    from ..preflight.overhead import measure_overhead
+
+    found, missing = measure_overhead(outlook.setup, say if is_terminal(sys.stderr) else lambda _: None)
+    if found:
+        keep_measured(found)
+    return replace(outlook, measured=tuple(found), not_measured=tuple(missing))

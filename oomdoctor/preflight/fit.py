@@ -1,0 +1,143 @@
+"""Whether the model fits, by the formulas of `oomdoctor estimate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..errors import OomdoctorError
+from ..estimate.answer import default_context
+from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
+from ..estimate.dtypes import element_type
+from ..estimate.engines import ENGINES, TRANSFORMERS, Engine
+from ..estimate.model_input import Model, read_model
+from ..model.units import format_bytes
+from .finding import Finding, Level
+from .measured import measured_overhead
+from .setup import Setup
+from .shares import cap_bytes, share_of
+from .visible import visible_cards
+
+_CONTEXT = ("max-model-len", "context-length", "ctx-size")
+_LEVELS = {FITS: Level.FINE, TIGHT: Level.WARN, NO: Level.FAIL}
+_TRAINERS = ("torchrun", "deepspeed", "accelerate")
+
+
+def check_fit(setup: Setup) -> Iterable[Finding]:
+    """The budget on the smallest visible card, and against what is free of it now."""
+    path = setup.asked.model
+    if path is None:
+        return
+    try:
+        model = read_model(path, setup.asked.dtype)
+        settings, name, free = _settings(setup, model)
+    except _NoCard:
+        yield Finding(
+            "fit", Level.UNSEEN, "Whether the model fits", "No card is seen", "Name its memory", ("--gpu 80GiB",)
+        )
+        return
+    except OomdoctorError as error:
+        yield Finding("fit", Level.UNSEEN, "Whether the model fits", str(error))
+        return
+    yield _judged(setup, model, settings, name, free)
+    if setup.command.program in _TRAINERS:
+        why = "The figure is for inference; gradients and the optimizer's states come on top of it"
+        yield Finding(
+            "fit.training",
+            Level.UNSEEN,
+            "Whether training fits",
+            why,
+            "Ask for training",
+            (f"oomdoctor estimate {path} --train --gpu {settings.capacity_bytes}B",),
+        )
+
+
+class _NoCard(Exception):
+    """There is no card to fit on."""
+
+
+def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
+    """The settings, what the card is called, and what is free of it (None: not seen)."""
+    asked, command = setup.asked, setup.command
+    engine = _engine(setup, model)
+    cards = [card for card in visible_cards(setup).cards if card.total_bytes]
+    smallest = min(cards, key=lambda card: card.total_bytes or 0, default=None)
+    if asked.gpu_bytes is not None:
+        capacity, name, free = asked.gpu_bytes, f"a card of {format_bytes(asked.gpu_bytes)}", None
+    elif smallest is not None:
+        capacity = (smallest.total_bytes or 0) - (smallest.reserved_by_driver_bytes or 0)
+        name, free = f"card {smallest.index} ({smallest.name or 'no name'})", smallest.free_bytes
+    else:
+        raise _NoCard
+    kinds = [element_type(each.strip()) for each in asked.kv_dtype.split(",")] if asked.kv_dtype else []
+    share = share_of(setup)[0]
+    overhead = measured_overhead(capacity, engine)
+    ranks = command.cards if command.engine is not None else None
+    settings = Settings(
+        engine=engine,
+        capacity_bytes=capacity,
+        context=asked.context or _context(setup) or (default_context(model) if command.engine else 1),
+        concurrency=asked.concurrency,
+        headroom=asked.headroom,
+        tensor_parallel=asked.tensor_parallel or ranks or 1,
+        fraction=asked.fraction if asked.fraction is not None else share,
+        keys=kinds[0] if kinds else None,
+        values=kinds[-1] if kinds else None,
+        overhead_bytes=overhead.bytes if overhead is not None else None,
+    )
+    cap = cap_bytes(setup, smallest) if smallest is not None and asked.gpu_bytes is None else None
+    if cap is not None and cap < settings.limit_bytes:
+        settings = replace(settings, fraction=cap / capacity)
+    return settings, name, free
+
+
+def _engine(setup: Setup, model: Model) -> Engine:
+    named = setup.asked.engine or setup.command.engine
+    if named in ENGINES:
+        return ENGINES[named]
+    return ENGINES["llama.cpp"] if model.gguf else TRANSFORMERS
+
+
+def _context(setup: Setup) -> int | None:
+    given = next((value for name in _CONTEXT if (value := setup.command.options.get(name)) is not None), None)
+    return int(given) if given is not None and given.isdecimal() and 0 < int(given) < 1 << 30 else None
+
+
+def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int | None) -> Finding:
+    budget = budget_of(model, settings)
+    level, total = _LEVELS[budget.verdict], budget.total_bytes
+    asked_context = settings.context > 1
+    what = (
+        f"{settings.concurrency} x {settings.context:,} tokens"
+        if asked_context
+        else "its weights and one step of a token"
+    )
+    figures: dict[str, int | float | str | None] = {
+        "total_bytes": total,
+        "capacity_bytes": settings.capacity_bytes,
+        "limit_bytes": settings.limit_bytes,
+        "free_bytes": free,
+        "fits": budget.verdict,
+        "weights_bytes": model.weights_bytes,
+        "kv_bytes": budget.part(CACHE).bytes,
+        "context": settings.context,
+        "concurrency": settings.concurrency,
+        "engine": settings.engine.name,
+        "tensor_parallel": settings.tensor_parallel,
+    }
+    longest = largest_context(model, settings, settings.concurrency)
+    figures["max_context"] = longest
+    need = f"The model needs {format_bytes(total)} of {name} with {settings.engine.name} for {what}"
+    seen, why = need, f"{budget.binds[:1].upper()}{budget.binds[1:]}"
+    do = f"A context of {longest:,} fits" if longest and level is not Level.FINE and asked_context else ""
+    if level is Level.FINE and not asked_context:
+        seen += f"; {longest:,} tokens fit" if longest > 1 else ""
+    if free is not None and level is not Level.FAIL and total > free:
+        why = f"The card would hold it, but only {format_bytes(free)} of it are free"
+        return Finding("fit", Level.FAIL, need, why, "Free the card, or take another one", figures=figures)
+    lines = (
+        (f"oomdoctor estimate {setup.asked.model} --gpu {settings.capacity_bytes}B",) if level is not Level.FINE else ()
+    )
+    return Finding(
+        "fit", level, seen, "" if level is Level.FINE else why, do or ("See the parts" if lines else ""), lines, figures
+    )

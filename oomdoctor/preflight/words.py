@@ -1,0 +1,195 @@
+"""What the command line, the environment and the script say that will not do what it says."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..facts.environment import ALLOCATOR_VARIABLES
+from ..facts.misuses import MisuseFinder
+from ..knobs.load import load_knobs
+from ..knobs.misuses import load_misuses
+from ..model.diagnosis import Misuse
+from ..readers.log.launch import server_options
+from .finding import Finding, Level
+from .setup import Setup
+
+_MOST_SCRIPT_BYTES = 1 << 20
+_MOST = 12
+_LEVELS = {"refused": Level.FAIL, "ignored": Level.WARN, "unsafe": Level.WARN}
+_OPTION_FILES = {
+    "vllm": (
+        "vllm/engine/arg_utils.py",
+        "vllm/entrypoints/openai/cli_args.py",
+        "vllm/entrypoints/cli/*.py",
+        "vllm/config.py",
+        "vllm/config/*.py",
+        "vllm/entrypoints/openai/api_server.py",
+    ),
+    "sglang": ("sglang/srt/server_args.py", "sglang/launch_server.py"),
+}
+"""Where an engine that is written in Python names its options."""
+_MOST_FILE_BYTES = 2 << 20
+
+
+def check_words(setup: Setup) -> Iterable[Finding]:
+    """The command itself, then what is set, then its options, then its script."""
+    yield from _found(setup)
+    misuses = list(_misuses(setup))
+    seen: set[str] = set()
+    for misuse in misuses[:_MOST]:
+        if misuse.what not in seen:
+            yield _finding(misuse)
+        seen.add(misuse.what)
+    yield from _strangers(setup, seen)
+    yield from _allocator(setup, any(misuse.where == "environment" for misuse in misuses))
+    if setup.command.words and not misuses and setup.command.engine:
+        yield Finding("options", Level.FINE, f"No option of the command is known to be wrong for {_versioned(setup)}")
+
+
+def _versioned(setup: Setup) -> str:
+    engine = setup.command.engine or ""
+    version = setup.interpreter.versions.get(engine)
+    return f"{engine} {version}" if version else f"{engine} (version not known)"
+
+
+def _found(setup: Setup) -> Iterable[Finding]:
+    words, check = setup.command.words, "command"
+    if not words:
+        return
+    search = setup.variables.get("PATH")
+    name = words[0]
+    if shutil.which(name, path=search) is None:
+        blank = " The words stand in quotes as one." if " " in name else ""
+        if re.fullmatch(r"[A-Za-z_]\w*=.*", name, re.DOTALL):
+            blank = " A variable before a program is the shell's to read; write env before it."
+        exists = "/" in name and Path(name).exists()
+        why = "it is there, but may not be executed" if exists else f"there is no such program on PATH.{blank}"
+        yield Finding(check, Level.FAIL, f"The command cannot be started: {name}", why[:1].upper() + why[1:])
+        return
+    script = setup.command.script
+    if script is not None and not script.is_file():
+        why = "Python ends at once with 'can't open file'"
+        yield Finding(check, Level.FAIL, f"The script is not there: {script}", why, "Look at the path and the folder")
+        return
+    yield Finding(check, Level.FINE, f"The command is there: {shutil.which(name, path=search)}")
+
+
+def _misuses(setup: Setup) -> Iterator[Misuse]:
+    finder = MisuseFinder(setup.interpreter.versions, load_knobs(), load_misuses())
+    yield from finder.of_command(setup.command.text, "command line")
+    for name in ALLOCATOR_VARIABLES:
+        if value := setup.variables.get(name):
+            yield from finder.of_variable(name, value, "environment")
+    for code, where in _statements(setup):
+        yield from finder.of_code(code, where)
+
+
+def _finding(misuse: Misuse) -> Finding:
+    why = misuse.why if misuse.why.endswith(".") else f"{misuse.why}."
+    return Finding(
+        "setting",
+        _LEVELS[misuse.outcome],
+        f"{misuse.what} is {_OUTCOMES[misuse.outcome]}",
+        why,
+        misuse.instead,
+        misuse.lines,
+        {"where": misuse.where, "outcome": misuse.outcome},
+    )
+
+
+_OUTCOMES = {"refused": "not accepted", "ignored": "read by nobody", "unsafe": "not what it says"}
+
+
+def _allocator(setup: Setup, wrong: bool) -> Iterable[Finding]:
+    given = [name for name in ALLOCATOR_VARIABLES if setup.variables.get(name)]
+    if not given:
+        return
+    version = setup.interpreter.versions.get("torch")
+    if version is None:
+        path = setup.interpreter.path
+        why = (
+            f"torch is not installed for {path}"
+            if path is not None
+            else f"torch's version is not known: {setup.interpreter.how}"
+        )
+        yield Finding("allocator", Level.UNSEEN, f"Whether this torch reads {' and '.join(given)} as meant", why)
+    elif not wrong:
+        settings = ", ".join(f"{name}={setup.variables[name]}" for name in given)
+        yield Finding("allocator", Level.FINE, f"torch {version} knows {settings}")
+
+
+def _strangers(setup: Setup, told: set[str]) -> Iterable[Finding]:
+    """Options that the installed engine's own source does not name anywhere."""
+    for program, options in server_options(setup.command.text):
+        version = setup.interpreter.versions.get(program)
+        text = _source(setup, program) if version and options else ""
+        if not text:
+            continue
+        for name, value in options:
+            what = f"--{name}" if value is None else f"--{name} {value}"
+            stem = re.escape(name.replace("_", "-").split(".")[0].removeprefix("no-")).replace(r"\-", "[-_]")
+            dashed = any(what.startswith(each.split(" ")[0]) for each in told)
+            if dashed or re.search(rf"(?<![A-Za-z0-9]){stem}", text):
+                continue
+            why = f"The source of {program} {version}, which is installed there, names no such option."
+            yield Finding(
+                "setting",
+                Level.FAIL,
+                f"{what} is not accepted",
+                why,
+                figures={"where": "command line", "outcome": "refused"},
+            )
+
+
+def _source(setup: Setup, program: str) -> str:
+    """The files that name an engine's options; empty where they are not all there."""
+    texts: list[str] = []
+    for folder in setup.interpreter.site:
+        for pattern in _OPTION_FILES.get(program, ()):
+            for file in sorted(folder.glob(pattern)):
+                texts.extend(_text(file, _MOST_FILE_BYTES))
+        if texts:
+            break
+    return "\n".join(texts)
+
+
+def _text(file: Path, most: int) -> tuple[str, ...]:
+    """The file's text in a tuple, which is empty where it cannot be read."""
+    try:
+        if not file.is_file() or file.stat().st_size > most:
+            return ()
+        return (file.read_text("utf-8", "replace"),)
+    except OSError:
+        return ()
+
+
+def script_tree(setup: Setup) -> ast.Module | None:
+    """The command's script, parsed and never run; None where there is none or it is not understood."""
+    script = setup.command.script
+    text = _text(script, _MOST_SCRIPT_BYTES) if script is not None else ()
+    try:
+        return ast.parse(text[0]) if text else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _statements(setup: Setup) -> Iterator[tuple[str, str]]:
+    """The calls and assignments of the script that the table of misuses speaks of."""
+    tree = script_tree(setup)
+    calls = {known.call for known in load_misuses().known if known.call}
+    nodes = [each for each in ast.walk(tree) if isinstance(each, ast.Call | ast.Assign)] if tree is not None else []
+    for node in sorted(nodes, key=lambda each: each.lineno):
+        if isinstance(node, ast.Call):
+            named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+            if named not in calls:
+                continue
+        elif not any(isinstance(each, ast.Attribute) for each in node.targets):
+            continue
+        try:
+            yield ast.unparse(node), f"{setup.command.script}:{node.lineno}"
+        except (RecursionError, ValueError):
+            continue

@@ -1,0 +1,172 @@
+"""GIVEN `oomdoctor check` WHEN it is called THEN it says what it saw, in each form, and ends as documented."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from estimate.files import write_config, write_safetensors
+from preflight.given import GIB, card, held, only, setup
+
+from oomdoctor.cli.check import check
+from oomdoctor.cli.estimate import estimate
+from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
+from oomdoctor.preflight import look
+from oomdoctor.preflight.as_json import as_json
+from oomdoctor.preflight.finding import Finding, Level
+from oomdoctor.preflight.fit import check_fit
+from oomdoctor.preflight.look import check_all
+from oomdoctor.preflight.measured import Measured, keep_measured, measured_overhead, read_measured, store_path
+from oomdoctor.preflight.overhead import NotMeasured
+from oomdoctor.preflight.setup import Asked
+from oomdoctor.preflight.show import as_markdown, as_terminal
+
+SCHEMA = json.loads((files("oomdoctor.preflight") / "check.schema.json").read_text())
+MEASURED = Measured("H100", "580.1", "2.6.0", 80 * GIB, 400 << 20, 60 << 20, 22 << 20, "process", 1_796_000_000.0)
+
+
+def called(*arguments: object) -> Result:
+    return CliRunner().invoke(check, [str(each) for each in arguments])
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    write_config(tmp_path / "model")
+    write_safetensors(tmp_path / "model" / "model.safetensors", a=("BF16", [8_000_000_000]))
+    return tmp_path / "model"
+
+
+def test_without_anything_it_ends_well_and_says_what_it_did_not_see() -> None:
+    found = called()
+    assert found.exit_code == 0, found.output
+    assert "Not seen" in found.output
+    assert max(map(len, found.output.splitlines())) <= 80
+    assert "\x1b" not in found.output
+
+
+def test_json_is_the_contract_and_the_exit_status_tells() -> None:
+    found = called("--format", "json", "--", "vllm", "serve", "m", "--batch-size", "8")
+    told = json.loads(found.output)
+    jsonschema.validate(told, SCHEMA)
+    assert (found.exit_code, told["stands_in_the_way"], told["engine"]) == (1, True, "vllm")
+    assert told["findings"][0]["level"] == "fail"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--context", "0"), ("--model", "/no/such/model"), ("--kv-dtype", "fp8,fp8,fp8"), ("--gpu", "0"), ("--nonsense",)],
+)
+def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+    found = called(*arguments)
+    assert found.exit_code == 2 or getattr(found.exception, "exit_code", None) == 2
+
+
+def test_the_model_is_not_written_over(model: Path) -> None:
+    file = model / "model.safetensors"
+    found = called("--model", file, "--output", file)
+    assert getattr(found.exception, "exit_code", None) == 2
+    assert file.stat().st_size > GIB
+
+
+def test_a_model_that_fits_or_does_not(model: Path) -> None:
+    asked = Asked(model=model, context=8192)
+    fine = only(check_fit(setup(cards=(card(),), asked=asked)), "fit")
+    assert (fine.level, fine.figures["weights_bytes"]) == (Level.FINE, 16_000_000_000)
+    small = only(check_fit(setup(cards=(card(total=16 * GIB),), asked=asked)), "fit")
+    assert small.level is Level.FAIL
+    beside = only(check_fit(setup(cards=(card(used=70 * GIB),), asked=asked)), "fit")
+    assert beside.level is Level.FAIL
+    assert "10.00 GiB" in beside.why
+    assert only(check_fit(setup(asked=asked)), "fit").level is Level.UNSEEN
+    assert only(check_fit(setup(asked=replace(asked, gpu_bytes=80 * GIB))), "fit").level is Level.FINE
+
+
+def test_the_commands_own_settings_count(model: Path) -> None:
+    command = ("vllm", "serve", "m", "--max-model-len", "4096", "-tp", "2", "--gpu-memory-utilization", "0.5")
+    given = setup(*command, cards=(card(0), card(1)), asked=Asked(model=model))
+    figures = only(check_fit(given), "fit").figures
+    assert (figures["engine"], figures["context"], figures["tensor_parallel"]) == ("vllm", 4096, 2)
+    assert figures["limit_bytes"] == 40 * GIB
+
+
+def test_a_cap_in_the_environment_limits_the_model(model: Path) -> None:
+    variables = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}
+    given = setup(cards=(card(),), asked=Asked(model=model, context=512), variables=variables)
+    assert only(check_fit(given), "fit").level is Level.FAIL
+
+
+def test_training_is_not_judged_as_inference(model: Path) -> None:
+    given = setup("torchrun", "t.py", cards=(card(),), asked=Asked(model=model))
+    assert only(check_fit(given), "fit.training").level is Level.UNSEEN
+
+
+def test_a_model_that_is_not_understood_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "nothing-known"}')
+    assert only(check_fit(setup(cards=(card(),), asked=Asked(model=tmp_path))), "fit").level is Level.UNSEEN
+
+
+def test_a_check_that_breaks_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> list[Finding]:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(look, "check_cards", broken)
+    found = check_all(setup(cards=(card(),)))
+    assert "boom" in only(found.findings, "check").why
+    assert any(each.check == "host.shm" for each in found.findings)
+
+
+def test_both_texts_show_all_and_no_name_acts_on_the_terminal() -> None:
+    hostile = card(name="\x1b[31mred`<b>", used=50 * GIB, processes=(held(1, 50 * GIB, "x\x1b]0;y\x07" + "long" * 50),))
+    outlook = check_all(setup("vllm", "serve", "m", "--batch-size", "8", cards=(hostile,)))
+    outlook = replace(outlook, measured=(MEASURED,), not_measured=(NotMeasured(1, "busy"),))
+    terminal, markdown = as_terminal(outlook), as_markdown(outlook)
+    assert max(map(len, terminal.splitlines())) <= 80
+    for text in (terminal, markdown):
+        assert "\x1b" not in text
+        assert "460.00 MiB" in text
+        assert "Stands in the way" in text
+    assert terminal.index("Stands in the way") < terminal.index("Worth a look") < terminal.index("\nFine")
+    assert "\x1b[" in as_terminal(outlook, colour=True)
+    jsonschema.validate(json.loads(as_json(outlook)), SCHEMA)
+
+
+def test_what_was_measured_is_kept_for_the_user_only_and_replaced() -> None:
+    path = keep_measured([MEASURED])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert read_measured() == (MEASURED,)
+    newer = replace(MEASURED, context_bytes=1 << 20, time_seconds=1_796_000_001.0)
+    keep_measured([newer, replace(newer, torch=None)])
+    assert len(read_measured()) == 2
+    assert measured_overhead(79 * GIB, VLLM) == newer
+    assert measured_overhead(24 * GIB, VLLM) is None
+    assert measured_overhead(80 * GIB, LLAMA_CPP) == replace(newer, torch=None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"schema": "oomdoctor.overhead/1", "measured": [1, {}, {"gpu": 1}]}', "[" * 9999,
+     '{"schema": "oomdoctor.overhead/1", "measured": 5}'],
+)  # fmt: skip
+def test_a_damaged_store_counts_for_nothing(text: str) -> None:
+    store_path().parent.mkdir(parents=True)
+    store_path().write_text(text)
+    assert read_measured() == ()
+    keep_measured([MEASURED])
+    assert read_measured() == (MEASURED,)
+
+
+def test_estimate_counts_with_what_was_measured_and_says_so(model: Path) -> None:
+    keep_measured([MEASURED])
+    arguments = [str(model), "--gpu", "80GiB", "--context", "512", "--format", "json"]
+    told = json.loads(CliRunner().invoke(estimate, arguments, standalone_mode=False).output)
+    assert told["overhead_bytes"] == 460 << 20
+    assert told["known"]["overhead_bytes"]["known"] == "measured"
+    assert "check --overhead: H100, driver 580.1, torch 2.6.0" in json.dumps(told)
+    given = json.loads(CliRunner().invoke(estimate, [*arguments, "--overhead", "1GiB"], standalone_mode=False).output)
+    assert given["overhead_bytes"] == GIB
