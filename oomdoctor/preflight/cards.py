@@ -44,14 +44,15 @@ def _occupied(setup: Setup, card: DeviceReading) -> Finding:
     name, where = name_of(card), "card.processes"
     if card.free_bytes is None or card.total_bytes is None:
         return Finding(where, Level.UNSEEN, f"How much of {name} is free", "NVML does not tell")
+    reserved = card.reserved_by_driver_bytes or 0
+    held = card.used_bytes if card.used_bytes is not None else card.total_bytes - card.free_bytes - reserved
     figures: dict[str, int | float | str | None] = {
         "card": card.index,
         "free_bytes": card.free_bytes,
         "total_bytes": card.total_bytes,
-        "used_bytes": card.used_bytes,
+        "used_bytes": held,
     }
     room = f"{format_bytes(card.free_bytes)} of {format_bytes(card.total_bytes)} free"
-    held = card.used_bytes or 0
     processes = [each for each in card.processes or () if each.used_bytes != 0]
     if held < _SMALL_BYTES:
         idle = "" if processes else ", nobody on it" if card.processes is not None else ""

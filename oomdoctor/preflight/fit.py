@@ -11,6 +11,7 @@ from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, large
 from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine
 from ..estimate.model_input import Model, read_model
+from ..model.devices import DeviceReading
 from ..model.units import format_bytes
 from .finding import Finding, Level
 from .measured import measured_overhead
@@ -60,7 +61,7 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
     """The settings, what the card is called, and what is free of it (None: not seen)."""
     asked, command = setup.asked, setup.command
     engine = _engine(setup, model)
-    cards = [card for card in visible_cards(setup).cards if card.total_bytes]
+    cards = [_with_instances(setup, card) for card in visible_cards(setup).cards if card.total_bytes]
     smallest = min(cards, key=lambda card: card.total_bytes or 0, default=None)
     if asked.gpu_bytes is not None:
         capacity, name, free = asked.gpu_bytes, f"a card of {format_bytes(asked.gpu_bytes)}", None
@@ -84,11 +85,23 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
         keys=kinds[0] if kinds else None,
         values=kinds[-1] if kinds else None,
         overhead_bytes=overhead.bytes if overhead is not None else None,
+        overhead_source=overhead.words if overhead is not None else "",
     )
     cap = cap_bytes(setup, smallest) if smallest is not None and asked.gpu_bytes is None else None
     if cap is not None and cap < settings.limit_bytes:
         settings = replace(settings, fraction=cap / capacity)
     return settings, name, free
+
+
+def _with_instances(setup: Setup, card: DeviceReading) -> DeviceReading:
+    """The card as a program sees it: divided by MIG, it is as large as the smallest instance."""
+    found = [each for traits in setup.cards.traits if traits.index == card.index for each in traits.instances or ()]
+    smallest = min((each for each in found if each.total_bytes), key=lambda each: each.total_bytes or 0, default=None)
+    if not card.mig_mode or smallest is None:
+        return card
+    return replace(
+        card, total_bytes=smallest.total_bytes, free_bytes=smallest.free_bytes, reserved_by_driver_bytes=None
+    )
 
 
 def _engine(setup: Setup, model: Model) -> Engine:

@@ -164,7 +164,8 @@ def check_memory(setup: Setup, checkpoint: Checkpoint | None) -> Iterable[Findin
     yield from _overcommit(setup, checkpoint)
     swap = limits.host.swap_total_bytes
     if swap is not None:
-        left = f"{format_bytes(limits.now.swap_free_bytes or 0)} of {format_bytes(swap)} free"
+        unused = limits.now.swap_free_bytes
+        left = f"{format_bytes(unused)} of {format_bytes(swap)} free" if unused is not None else format_bytes(swap)
         yield Finding("host.swap", Level.FINE, f"Swap: {left}" if swap else "Swap: none; what does not fit is killed")
 
 

@@ -25,7 +25,7 @@ def check_shares(setup: Setup) -> Iterable[Finding]:
     visible = visible_cards(setup)
     cards = [card for card in visible.cards if card.total_bytes is not None and card.free_bytes is not None]
     engine = setup.command.engine
-    if engine in _FLAGS and not setup.command.container:
+    if engine in _FLAGS:
         yield from _engine(setup, engine, cards)
     for fraction, where in _caps(setup):
         yield from _cap(fraction, where, cards)
@@ -58,6 +58,8 @@ def _engine(setup: Setup, engine: str, cards: list[DeviceReading]) -> Iterable[F
         why = "It is a share of the whole card, above 0 and at most 1; bytes and percent are not taken"
         yield Finding("card.share", Level.FAIL, f"{said} is no share of a card", why)
         return
+    if setup.command.container:
+        return  # its engine's version and its cards are the container's
     if not cards:
         yield Finding("card.share", Level.UNSEEN, f"Whether what {said} asks for is free", "No card is seen")
         return

@@ -37,6 +37,8 @@ def test_who_holds_a_card_is_named_with_bytes_and_what_nobody_shows() -> None:
 
 def test_an_idle_card_is_fine_and_a_desktop_is_no_news() -> None:
     assert only(check_cards(setup(cards=(card(used=80 * MIB),))), "card.processes").level is Level.FINE
+    untold = card(used_bytes=None, free_bytes=50 * GIB)
+    assert only(check_cards(setup(cards=(untold,))), "card.processes").level is Level.WARN
     unknown = card(used_bytes=None, free_bytes=None)
     assert only(check_cards(setup(cards=(unknown,))), "card.processes").level is Level.UNSEEN
 
@@ -114,6 +116,12 @@ def test_unlike_cards_are_counted_differently_by_cuda() -> None:
 def test_vllm_counts_its_share_of_the_whole_card(options: tuple, versions: dict, used: int, level: Level) -> None:
     given = setup("vllm", "serve", "m", *options, cards=(card(used=used),), versions=versions)
     assert levels(check_shares(given), "card.share") == [level]
+
+
+def test_a_share_that_is_no_number_is_told_in_a_container_too() -> None:
+    command = ("docker", "run", "vllm/vllm-openai", "--model", "m", "--gpu-memory-utilization", "0,9")
+    assert levels(check_shares(setup(*command, cards=(card(used=79 * GIB),))), "card.share") == [Level.FAIL]
+    assert levels(check_shares(setup(*command[:-1], "0.9", cards=(card(used=79 * GIB),))), "card.share") == []
 
 
 def test_the_largest_share_that_starts_is_told() -> None:

@@ -17,6 +17,7 @@ from preflight.given import GIB, card, held, only, setup
 from oomdoctor.cli.check import check
 from oomdoctor.cli.estimate import estimate
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
+from oomdoctor.model.devices import DeviceTraits, MigInstance
 from oomdoctor.preflight import look
 from oomdoctor.preflight.as_json import as_json
 from oomdoctor.preflight.finding import Finding, Level
@@ -99,6 +100,13 @@ def test_a_cap_in_the_environment_limits_the_model(model: Path) -> None:
     variables = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}
     given = setup(cards=(card(),), asked=Asked(model=model, context=512), variables=variables)
     assert only(check_fit(given), "fit").level is Level.FAIL
+
+
+def test_a_card_divided_by_mig_is_as_large_as_an_instance(model: Path) -> None:
+    traits = DeviceTraits(0, instances=(MigInstance("MIG-1", 10 * GIB, 9 * GIB),))
+    given = setup(cards=(card(mig_mode=True),), traits=(traits,), asked=Asked(model=model, context=512))
+    found = only(check_fit(given), "fit")
+    assert (found.level, found.figures["capacity_bytes"]) == (Level.FAIL, 10 * GIB)
 
 
 def test_training_is_not_judged_as_inference(model: Path) -> None:
