@@ -64,7 +64,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
     if quoted:
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
-    device_budgets = with_moments(budgets(evidence, facts), in_focus)
+    device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
     return Diagnosis(
         verdict=verdict,
@@ -81,8 +81,8 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts),
         misuses=find_misuses(told, facts),
-        comparisons=reconcile(told, facts),
-        failed_requests=failed_requests(evidence),
+        comparisons=() if quoted else reconcile(told, facts),
+        failed_requests=() if quoted else failed_requests(evidence),
         windows=recorded_windows(evidence),
         notes=(
             *order,

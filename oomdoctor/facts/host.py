@@ -101,8 +101,8 @@ def _put_jobs(evidence: Evidence, facts: FactSet) -> None:
 
 def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
     """`OOMKilled` and its like: the container's or job's own memory limit, as its system states."""
-    kills = evidence.of_kind(EventKind.PROCESS_KILLED)
-    for event in sorted(reversed(kills), key=lambda kill: kill.word("reported_by") not in _WATCHERS):
+    latest_first = tuple(reversed(evidence.of_kind(EventKind.PROCESS_KILLED)))
+    for event in sorted(latest_first, key=lambda kill: kill.word("reported_by") not in _WATCHERS):
         system = event.word("reported_by")
         if event.fields.get("oom_stated") is True and system in _CONTAINER_SYSTEMS:
             facts.put("host.job_limit_hit", True, event.source)

@@ -30,5 +30,5 @@ def as_quoted(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
 
 
 def as_possible(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What would be the cause if it had."""
-    return tuple(replace(finding, confidence=Confidence.POSSIBLE) for finding in findings)
+    """What would be the cause if it had; a change to make there is none, for nobody knows of a program to change."""
+    return tuple(replace(finding, confidence=Confidence.POSSIBLE, remedies=(), owner=None) for finding in findings)

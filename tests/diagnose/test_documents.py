@@ -61,6 +61,9 @@ def test_a_document_confirms_nothing(read, text):
     assert told.inputs[0].kind == "document"
     assert told.verdict is Verdict.UNDETERMINED
     assert {finding.confidence for finding in told.findings} <= {Confidence.POSSIBLE}
+    assert not told.budgets
+    assert not told.failed_requests
+    assert not any(finding.remedies or finding.owner for finding in told.findings)
     assert "reads as a document" in told.summary
 
 

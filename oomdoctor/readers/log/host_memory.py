@@ -86,17 +86,16 @@ _RAY_FIGURES = re.compile(rf"\bwas {SIZE} / {SIZE}")
 
 def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent | None:
     text = joined(line, (" GB)",), ("Traceback (most recent call last)",), most=2)
-    match_of_all = _OLD_RAY.search(text)
-    if match_of_all is None:
+    whole = _OLD_RAY.search(text)
+    if whole is None:
         return None
-    match = match_of_all
     return event(
         EventKind.MEMORY_LIMIT_HIT,
         line,
         system="ray",
-        used_bytes=size(match["used"] + " GB"),
-        total_bytes=size(match["total"] + " GB"),
-        threshold=int(match["percent"]) / 100,
+        used_bytes=size(whole["used"] + " GB"),
+        total_bytes=size(whole["total"] + " GB"),
+        threshold=int(whole["percent"]) / 100,
         top_processes=_top_processes(line.following(24)) or None,
     )
 

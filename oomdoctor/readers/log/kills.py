@@ -221,7 +221,8 @@ FAMILY = Family(
         ),
         Pattern(
             " to process ",
-            r"sending SIG(?:TERM|KILL) to process (?P<pid>\d{1,10})(?: uid \d{1,10})? \"(?P<program>[^\"]{1,64})\": badness",
+            r"sending SIG(?:TERM|KILL) to process (?P<pid>\d{1,10})(?: uid \d{1,10})?"
+            r" \"(?P<program>[^\"]{1,64})\": badness",
             _killed("earlyoom", oom_stated=True),
             led_by="sending SIG(?:TERM|KILL)",
         ),
