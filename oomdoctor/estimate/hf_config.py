@@ -19,7 +19,7 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, TIED, UNGATED, UNTIED
+from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, LONGEST_OF_CLASS, TIED, UNGATED, UNTIED
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 
@@ -71,7 +71,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         head_width=_optional_head_width(family, fields),
         intermediate=_intermediate(family, fields),
         vocabulary=fields.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size"),
-        longest=fields.maybe(*_LONGEST),
+        longest=fields.maybe(*_LONGEST) or outer.maybe(*_LONGEST) or LONGEST_OF_CLASS.get(family),
         gated=_gated(family, fields),
         tied=_tied(family, fields, outer),
         experts=_experts(family, fields, layers),
