@@ -66,7 +66,7 @@ _SPECS = (
     FactSpec("oom.hidden_total_bytes", B, INCIDENT, "device memory that another line of the input reports beyond what the allocator sees"),
     FactSpec("request.factors", TEXT, INCIDENT, "the failing request's size as a product: 32 heads × 8192 × 8192 × 4 bytes"),
     FactSpec("request.meaning", TEXT, INCIDENT, "what a tensor of these factors is"),
-    FactSpec("request.kind", NAME, INCIDENT, "the same in a word", names=("scores", "logits", "square")),
+    FactSpec("request.kind", NAME, INCIDENT, "the same in a word", names=("scores", "logits", "square", "embedding", "keys")),
     FactSpec("request.tokens", T, INCIDENT, "positions that the product contains"),
     FactSpec("request.factors_exact", FLAG, INCIDENT, "the size is known to the byte; otherwise the product agrees with the rounded figure and a length that is known"),
     # the model
