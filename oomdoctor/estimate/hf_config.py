@@ -245,7 +245,13 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
         return None
     width = fields.number("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
     active = fields.number(
-        "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "experts_per_token"
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "top_k_experts",
+        "moe_topk",
+        "moe_top_k",
+        "moe_k",
+        "experts_per_token",
     )
     dense = fields.values.get("first_k_dense_replace") or 0
     if not isinstance(dense, int) or not 0 <= dense <= layers:
@@ -255,8 +261,7 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
     sparse = len(chosen) if chosen else (layers - dense) // period
     if family == "llama4_text":
         return Experts(count, active, width, sparse, width)
-    shared = (
-        fields.maybe("shared_expert_intermediate_size", "shared_intermediate_size")
-        or (fields.maybe("n_shared_experts") or 0) * width
-    )
+    # Granite says 0 where there is none.
+    told = [name for name in ("shared_expert_intermediate_size", "shared_intermediate_size") if fields.values.get(name)]
+    shared = (fields.maybe(*told) if told else None) or (fields.maybe("n_shared_experts") or 0) * width
     return Experts(count, active, width, sparse, shared)
