@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..errors import InputRefused
 from ..estimate.budget import (
@@ -74,10 +75,14 @@ def put_facts(found: Estimated, facts: FactSet) -> None:
 def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
     budget = budget_of(model, settings)
     parts = tuple(_parts(model, settings, budget, facts))
-    most = largest_concurrency(model, settings, settings.context)
-    longest = largest_context(model, settings, settings.concurrency)
+    room = next((part.observed_bytes for part in parts if part.what == _POOL and part.observed_bytes is not None), None)
+    taken = 0 if room is None else max(0, budget.pool_bytes - room)
+    # What the engine found is less than was estimated: what fits is told by what it found.
+    real = replace(settings, overhead_bytes=budget.part(OVERHEAD).bytes + taken) if taken else settings
+    most = largest_concurrency(model, real, settings.context)
+    longest = largest_context(model, real, settings.concurrency)
     cache = budget.part(CACHE).bytes
-    sentences = [_demand(cache, budget.pool_bytes, settings.concurrency, settings.context)]
+    sentences = [_demand(cache, budget.pool_bytes - taken, settings.concurrency, settings.context)]
     sentences.append(_fitting(settings.context, most, settings.concurrency, longest))
     sentences.extend(_differing(parts))
     if facts.value("engine.speculative"):

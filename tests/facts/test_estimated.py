@@ -104,3 +104,13 @@ def test_rules_may_ask_for_it(llama: Model) -> None:
     assert facts.size("estimate.kv_bytes") == 8 * 29_008 * 131_072
     assert facts.size("estimate.fitting_concurrency") == 0
     assert facts.size("estimate.overhead_bytes") == mib(358)
+
+
+def test_what_fits_is_told_by_the_room_that_the_engine_found(llama: Model) -> None:
+    little = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=gib(1))
+    found = estimate_of(llama, CARD, little, command="vllm serve llama --max-model-len 29000")
+    assert found is not None
+    assert found.fitting_concurrency == 0
+    assert found.fitting_context is not None
+    assert found.fitting_context <= gib(1) // 131_072
+    assert "this card has 1.00 GiB left for it" in found.sentences[0]
