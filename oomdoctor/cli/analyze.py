@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from ..errors import UsageError
+from .bundle_reports import configuration_of
 from .options import language_option
-from .output import deliver, is_terminal, say, spare_inputs
+from .output import FormName, deliver, is_terminal, say, spare_inputs
 from .progress import progress_bar
 
 FORMATS = ("terminal", "html", "json", "markdown")
@@ -22,7 +22,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(FORMATS),
+    type=FormName(FORMATS),
     help="Form of the report. Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
@@ -30,7 +30,8 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 @click.option(
     "--model",
     type=click.Path(path_type=Path, exists=True),
-    help="The model's directory or its config.json: its dimensions help to explain a size.",
+    help="The model's directory or its config.json, or a GGUF file: what it was to need stands "
+    "beside what was seen, and its dimensions explain a size.",
 )
 @click.option(
     "--rules",
@@ -66,13 +67,15 @@ def analyze(
     from ..report import render
 
     chosen = output_format or _default_format(output)
-    configuration = None if model is None else _configuration(model)
+    configuration = None if model is None else configuration_of(model)
     if configuration is not None:
         paths = (*paths, str(configuration))
     spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with progress_bar() as progress:
-        diagnosis = diagnose(paths, command=command, rules=rule_directories, stdin=stdin, progress=progress)
+        diagnosis = diagnose(
+            paths, command=command, rules=rule_directories, stdin=stdin, progress=progress, model=model
+        )
     text = render(diagnosis, chosen)
     deliver(text, output)
     for note in diagnosis.notes:
@@ -86,14 +89,6 @@ def analyze(
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):
         sys.exit(EXIT_LEVEL_REACHED)
-
-
-def _configuration(model: Path) -> Path:
-    """The file with the model's dimensions: of a directory its config.json."""
-    found = model / "config.json" if model.is_dir() else model
-    if not found.is_file():
-        raise UsageError(f"{model} holds no config.json; name the model's directory or its configuration with --model")
-    return found
 
 
 def _default_format(output: Path | None) -> str:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InputRefused
+from ..errors import InputRefused, UsageError
 from ..language import chosen
 
 NAMES = {"html": "report.html", "json": "report.json", "markdown": "report.md"}
 
 
-def write_reports(bundle: Path, forms: Sequence[str] = tuple(NAMES), rules: Sequence[Path] = ()) -> str:
+def write_reports(
+    bundle: Path, forms: Sequence[str] = tuple(NAMES), rules: Sequence[Path] = (), model: Path | None = None
+) -> str:
     """Write the reports into the bundle and give the summary's words. Raises OSError where they cannot be written."""
     from ..diagnose import diagnose
     from ..report import render
 
-    diagnosis = diagnose([bundle], rules=rules)
+    configuration = None if model is None else configuration_of(model)
+    paths = [bundle] if configuration is None else [bundle, configuration]
+    diagnosis = diagnose(paths, rules=rules, model=model)
     for form in forms:
         (bundle / NAMES[form]).write_text(render(diagnosis, form), encoding="utf-8")
     return diagnosis.summary
@@ -28,6 +32,14 @@ def is_in_language(page: Path) -> bool:
 
     with page.open("rb") as file:
         return f'lang="{LANGUAGE_TAGS[chosen()]}"'.encode() in file.read(200)
+
+
+def configuration_of(model: Path) -> Path | None:
+    """The file that prints the model's dimensions: of a directory its config.json; None for a file of weights."""
+    found = model / "config.json" if model.is_dir() else model
+    if not found.is_file():
+        raise UsageError(f"{model} holds no config.json; name the model's directory or its configuration with --model")
+    return found if found.suffix == ".json" else None
 
 
 def checked_bundle(path: Path) -> Path:

@@ -11,13 +11,13 @@ import click
 
 from ..errors import UsageError
 from .estimate import ENGINES, share, size_option
-from .output import deliver, is_terminal, say, spare_inputs
+from .output import FormName, deliver, is_terminal, say, spare_inputs
 
 if TYPE_CHECKING:
     from ..preflight.look import Outlook
 
 EXIT_STANDS_IN_THE_WAY = 1
-_BY_SUFFIX = {".json": "json", ".md": "md"}
+_BY_SUFFIX = {".json": "json", ".md": "markdown"}
 _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
@@ -38,7 +38,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["terminal", "json", "md"]),
+    type=FormName(["terminal", "json", "markdown"]),
     help="Default: by the suffix of --output, else terminal, without colour in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
@@ -69,7 +69,7 @@ def check(
         outlook = _measured(outlook)
     if chosen == "json":
         text = as_json(outlook)
-    elif chosen == "md":
+    elif chosen == "markdown":
         text = as_markdown(outlook)
     else:
         text = as_terminal(outlook, colour=output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ)

@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import deliver, is_terminal, spare_inputs
+from .output import FormName, deliver, is_terminal, spare_inputs
 from .progress import progress_bar
 
 FORMATS = ("terminal", "json", "markdown")
@@ -22,7 +22,7 @@ _HTML = (".html", ".htm")
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(FORMATS),
+    type=FormName(FORMATS),
     help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")

@@ -10,15 +10,15 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import deliver, is_terminal, spare_inputs
+from .output import FormName, deliver, is_terminal, spare_inputs
 
 if TYPE_CHECKING:
     from ..estimate.engines import Engine
     from ..estimate.model_input import Model
     from ..preflight.measured import Measured
 
-FORMATS = ("terminal", "html", "json", "md")
-_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
+FORMATS = ("terminal", "html", "json", "markdown")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
 ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
 _PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
 _OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
@@ -52,6 +52,10 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
         share = -1.0
     if not 0 <= share <= 1:
         raise click.BadParameter(f"{value!r} is not a share such as 15% or 0.15", ctx, param)
+    if share == 1 and param.name == "headroom":
+        raise click.BadParameter("a headroom of the whole card leaves nothing for a model", ctx, param)
+    if share == 0 and param.name == "fraction":
+        raise click.BadParameter("an engine that may take nothing of the card cannot start", ctx, param)
     return share
 
 
@@ -111,8 +115,8 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(FORMATS),
-    help="Default: by the suffix of --output; terminal on a terminal; md in a pipe.",
+    type=FormName(FORMATS),
+    help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @language_option
@@ -261,4 +265,4 @@ def default_format(output: Path | None) -> str:
     """By the suffix of the file, else by who reads standard output."""
     if output is not None:
         return _BY_SUFFIX.get(output.suffix.lower(), "html")
-    return "terminal" if is_terminal(sys.stdout) else "md"
+    return "terminal" if is_terminal(sys.stdout) else "markdown"

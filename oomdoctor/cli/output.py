@@ -8,11 +8,29 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice
+
+
+class FormName(_Choice):
+    """Forms of output by name: `markdown` may be called `md` and `terminal` `text`, or the other way round."""
+
+    _SAME = (("markdown", "md"), ("terminal", "text"))
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name that the command itself uses."""
+        for pair in self._SAME:
+            if value in pair:
+                value = next((each for each in pair if each in self.choices), value)
+        return str(super().convert(value, param, ctx))
 
 
 def soften_streams() -> None:

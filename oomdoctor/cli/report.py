@@ -10,7 +10,7 @@ import click
 from ..errors import UsageError
 from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
 from .options import language_option
-from .output import print_report, say
+from .output import FormName, print_report, say
 
 _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -20,7 +20,7 @@ _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["terminal", *NAMES]),
+    type=FormName(["terminal", *NAMES]),
     help="Print one form instead of writing all three into the folder.",
 )
 @click.option("--rules", "directories", multiple=True, type=_BUNDLE, metavar="DIR", help="Rules of yours.")

@@ -32,8 +32,9 @@ def rules() -> None:
 @_DIRECTORY
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
 def check(directory: Path | None, strict: bool) -> None:
-    """Say what is wrong with the rules in DIR, with file, line and column.
+    """Say what is wrong with rules, by file and line.
 
+    Of those in DIR, without it of the shipped ones.
     They are checked beside the shipped ones, whose codes are taken.
     Exit status 2 where a rule cannot be used.
     """

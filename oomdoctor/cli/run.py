@@ -10,7 +10,7 @@ import click
 from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
-from .bundle_reports import write_reports
+from .bundle_reports import configuration_of, write_reports
 from .options import language_option
 from .output import say
 
@@ -79,6 +79,11 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
     metavar="SIZE",
     help="How much is kept of each stream of the command's output, the beginning and the end.",
 )
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, exists=True),
+    help="The model's directory, its config.json or a GGUF file: the report says what it was to need.",
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
 @language_option
 def run(
@@ -91,6 +96,7 @@ def run(
     stacks: str | None,
     history: str | None,
     keep_output: int,
+    model: Path | None,
 ) -> None:
     """Run COMMAND under watch, and report if it dies of memory.
 
@@ -102,6 +108,8 @@ def run(
     """
     if not command:
         raise click.UsageError("Which command? oomdoctor run -- python train.py")
+    if model is not None:
+        configuration_of(model)
     options = RunOptions(
         output=output,
         name=name,
@@ -117,13 +125,13 @@ def run(
         say(str(error))
         sys.exit(error.status)
     try:
-        _conclude(outcome, report)
+        _conclude(outcome, report, model)
     except KeyboardInterrupt:
         say("interrupted before the report was made")
     end_like(outcome.status, outcome.signal)
 
 
-def _conclude(outcome: RunOutcome, report: str) -> None:
+def _conclude(outcome: RunOutcome, report: str, model: Path | None) -> None:
     """Make the report if one is wanted, and say where things are; nothing here changes how the run ends."""
     for what, why, _ in outcome.unseen:
         if what.startswith(("the incident folder", "part of the evidence")):
@@ -138,7 +146,7 @@ def _conclude(outcome: RunOutcome, report: str) -> None:
         say(f"evidence in {_shown(outcome.bundle)}")
         return
     try:
-        summary = write_reports(outcome.bundle)
+        summary = write_reports(outcome.bundle, model=model)
     except Exception as error:
         say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
         say(f"to make it later: oomdoctor report {_shown(outcome.bundle)}")

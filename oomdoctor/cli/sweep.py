@@ -13,7 +13,7 @@ import click
 
 from ..errors import UsageError
 from .estimate import FORMATS, default_format, share
-from .output import deliver, say, spare_inputs
+from .output import FormName, deliver, say, spare_inputs
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Swept
@@ -68,7 +68,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> fl
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(FORMATS),
+    type=FormName(FORMATS),
     help="Default: by the suffix of --output; terminal on a terminal; md in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")

@@ -11,7 +11,7 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import print_report, say
+from .output import FormName, print_report, say
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ LATER = "Nothing after that request was recorded: the run may still run out of m
     type=click.IntRange(0),
     help="The device. Default: that of the last failure, the lowest of those that failed at once.",
 )
-@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--format", "output_format", type=FormName(["text", "json"]), default="text", show_default=True)
 @language_option
 def whatif(
     paths: tuple[str, ...], assignments: tuple[str, ...], memory: str | None, device: int | None, output_format: str

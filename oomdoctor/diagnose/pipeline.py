@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from ..errors import OomdoctorError
+from ..estimate.model_input import Model, read_model
 from ..facts import derive_facts
 from ..facts.budget import budgets, with_moments
 from ..facts.chronology import chronological
+from ..facts.estimated import estimated
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
@@ -41,24 +44,29 @@ def diagnose(
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
     now_seconds: float | None = None,
+    model: Path | None = None,
 ) -> Diagnosis:
     """Read the inputs and say what they mean.
 
     `command` is the launch line where the input lacks it; `rules` are directories beside the shipped playbook;
-    `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known).
+    `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known);
+    `model` is the model that ran: a directory, a config.json or a GGUF file.
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
     evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
     not_needed = ("cases", *(language for language in LANGUAGES if language != chosen()))
     playbook = load_playbook(rule_directories(rules), without=not_needed)
-    return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds)
+    return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds, model)
 
 
-def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float) -> Diagnosis:
+def diagnose_evidence(
+    evidence: Evidence, playbook: Playbook, now_seconds: float, model: Path | None = None
+) -> Diagnosis:
     """The diagnosis of evidence that is already read."""
     evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
-    facts = derive_facts(evidence)
+    known, refused = _model(model)
+    facts = derive_facts(evidence, known)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
@@ -82,16 +90,28 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         holdings=holdings(evidence, facts),
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
+        estimated=None if quoted else estimated(told, facts, known),
         failed_requests=() if quoted else failed_requests(evidence),
         windows=recorded_windows(evidence),
         notes=(
             *order,
+            *refused,
             *notes_on_looks(told, facts),
             *notes_on_figures(told, facts),
             *(_("A rule was left out: {value}").format(value=each) for each in playbook.problems),
         ),
         made_seconds=now_seconds,
     )
+
+
+def _model(path: Path | None) -> tuple[Model | None, tuple[str, ...]]:
+    """The model, or why it tells nothing to estimate with."""
+    if path is None:
+        return None, ()
+    try:
+        return read_model(path), ()
+    except OomdoctorError as error:
+        return None, (f"Nothing is estimated for the model: {error}",)
 
 
 def _environment(evidence: Evidence, facts: FactSet) -> Environment:

@@ -132,16 +132,19 @@ def budget_of(model: Model, settings: Settings) -> Budget:
         total_bytes=total,
         headroom_bytes=settings.capacity_bytes - total,
         pool_bytes=settings.limit_bytes - (total - cache.bytes),
-        verdict=verdict_of(total, settings),
+        verdict=verdict_of(total, total - (settings.concurrency - 1) * (cache.bytes // settings.concurrency), settings),
         binds=_binds(parts, total, settings, model),
     )
 
 
-def verdict_of(total: int, settings: Settings) -> str:
-    """`fits` leaves the headroom, `tight` does not, `no` is more than the engine may take."""
+def verdict_of(total: int, with_one: int, settings: Settings) -> str:
+    """`fits` leaves the headroom, `tight` does not, `no` is more than the engine may take.
+
+    An engine with a pool starts where the pool holds one request (`with_one` bytes in all): the others wait.
+    """
     if total <= settings.safe_bytes:
         return FITS
-    return TIGHT if total <= settings.limit_bytes else NO
+    return TIGHT if (with_one if settings.engine.queues else total) <= settings.limit_bytes else NO
 
 
 def total_at(model: Model, settings: Settings, context: int, concurrency: int) -> int:
@@ -238,6 +241,13 @@ def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model
         return f"the weights alone are more than {named} gives"
     if total - sizes[CACHE] > limit:
         return f"weights, overhead and one step leave no room for a cache within {named}"
+    one = sizes[CACHE] // settings.concurrency
+    if total > limit and settings.engine.queues and total - sizes[CACHE] + one <= limit:
+        held = (limit - total + sizes[CACHE]) // one
+        return (
+            f"the pool within {named} holds {held} of {settings.concurrency} requests of {settings.context:,} tokens at"
+            " once; the others wait"
+        )
     if total > limit:
         return f"the cache of {settings.concurrency} x {settings.context:,} tokens is more than {named} leaves for it"
     longest = model.architecture.longest

@@ -30,11 +30,13 @@ class Engine:
     """What captured graphs take, assumed."""
     conv_columns_less: int
     """A convolution of n columns keeps n inputs in transformers, n - 1 elsewhere."""
+    queues: bool = False
+    """Whether requests that its pool does not hold wait: it starts where the pool holds one of the longest."""
 
 
 TRANSFORMERS = Engine("transformers", 1, None, 1.0, "", 500 * MIB, 0, 0)
-VLLM = Engine("vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1)
-SGLANG = Engine("sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1)
+VLLM = Engine("vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1, queues=True)
+SGLANG = Engine("sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1, queues=True)
 LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1)
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 

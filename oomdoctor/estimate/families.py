@@ -68,6 +68,8 @@ UNGATED = frozenset(
 )  # fmt: skip
 """Families whose MLP has two matrices, not three."""
 
+LONGEST_OF_CLASS = {"falcon": 2048}
+"""Positions of a class whose files do not tell them."""
 FOUR_TIMES = frozenset(("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codegen"))
 """Families whose MLP is four times as wide as the residual stream unless their own field says otherwise."""
 LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt", "bart"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .budget import Settings, largest_concurrency, largest_context, total_at, verdict_of
+from .budget import Settings, budget_of, largest_concurrency, largest_context
 from .model_input import Model
 
 _CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -49,8 +49,8 @@ def grid_of(model: Model, settings: Settings) -> Grid:
 
 
 def _cell(model: Model, settings: Settings, concurrency: int, context: int) -> Cell:
-    total = total_at(model, settings, context, concurrency)
-    return Cell(concurrency, context, total, verdict_of(total, settings))
+    budget = budget_of(model, replace(settings, context=context, concurrency=concurrency))
+    return Cell(concurrency, context, budget.total_bytes, budget.verdict)
 
 
 def _contexts(longest: int | None, asked: int) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, TIED, UNGATED, UNTIED
+from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, LONGEST_OF_CLASS, TIED, UNGATED, UNTIED
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 
@@ -71,7 +71,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         head_width=_optional_head_width(family, fields),
         intermediate=_intermediate(family, fields),
         vocabulary=fields.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size"),
-        longest=fields.maybe(*_LONGEST),
+        longest=fields.maybe(*_LONGEST) or outer.maybe(*_LONGEST) or LONGEST_OF_CLASS.get(family),
         gated=_gated(family, fields),
         tied=_tied(family, fields, outer),
         experts=_experts(family, fields, layers),
@@ -245,7 +245,13 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
         return None
     width = fields.number("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
     active = fields.number(
-        "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "experts_per_token"
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "top_k_experts",
+        "moe_topk",
+        "moe_top_k",
+        "moe_k",
+        "experts_per_token",
     )
     dense = fields.values.get("first_k_dense_replace") or 0
     if not isinstance(dense, int) or not 0 <= dense <= layers:
@@ -255,8 +261,7 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
     sparse = len(chosen) if chosen else (layers - dense) // period
     if family == "llama4_text":
         return Experts(count, active, width, sparse, width)
-    shared = (
-        fields.maybe("shared_expert_intermediate_size", "shared_intermediate_size")
-        or (fields.maybe("n_shared_experts") or 0) * width
-    )
+    # Granite says 0 where there is none.
+    told = [name for name in ("shared_expert_intermediate_size", "shared_intermediate_size") if fields.values.get(name)]
+    shared = (fields.maybe(*told) if told else None) or (fields.maybe("n_shared_experts") or 0) * width
     return Experts(count, active, width, sparse, shared)

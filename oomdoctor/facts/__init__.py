@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..estimate.model_input import Model
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from . import (
@@ -28,6 +29,7 @@ from . import (
     statistics,
 )
 from .deriver import Deriver
+from .estimated import estimated, put_facts
 from .focus import focus
 from .registry import REGISTRY
 
@@ -59,9 +61,15 @@ DERIVERS: tuple[Deriver, ...] = (
 """In order: the first word on a fact stands, so what is measured comes before what is printed or computed."""
 
 
-def derive_facts(evidence: Evidence) -> FactSet:
-    """All facts that the evidence gives of the failure in focus; what it does not give is absent."""
+def derive_facts(evidence: Evidence, model: Model | None = None) -> FactSet:
+    """All facts that the evidence gives of the failure in focus; what it does not give is absent.
+
+    `model`: the one that ran, where its files are at hand.
+    """
     facts, focused = FactSet(REGISTRY), focus(evidence)
     for derive in DERIVERS:
         derive(focused, facts)
+    found = estimated(focused, facts, model)
+    if found is not None:
+        put_facts(found, facts)
     return facts

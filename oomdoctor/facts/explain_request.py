@@ -18,9 +18,13 @@ _ROUNDED_TO_BYTES = 512
 _SEGMENT_ROUNDED_TO_BYTES = 2 * MIB
 """And what it asks of the driver, which its message prints, to a multiple of this."""
 _WORTHWHILE_BYTES = 64 * MIB
-_OF_OPERATION = {"attention-scores": ("scores",), "logits": ("logits",)}
-_NEITHER = ("weights", "optimizer-state", "kv-append", "kv-pool", "communication", "copy-to-device", "checkpoint")
-"""Operations whose tensors are neither scores nor logits."""
+_OF_OPERATION = {
+    "attention-scores": ("scores",), "logits": ("logits",), "weights": ("embedding",),
+    "optimizer-state": ("embedding",),
+    "copy-to-device": ("embedding",), "checkpoint": ("embedding",), "kv-append": ("keys",),
+    "kv-pool": (), "communication": (),
+}  # fmt: skip
+"""The tensors that these operations make; any other may make scores, logits or a matrix of the vocabulary."""
 _LENGTHS = ("activity.input_tokens", "engine.max_length_tokens", "engine.warmup_tokens")
 _REFUSED = {
     EventKind.DEVICE_OOM: "oom.requested_bytes",
@@ -31,15 +35,16 @@ _REFUSED = {
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Once the operation, the model's dimensions and the engine's lengths are known."""
     operation = facts.value("activity.operation")
-    if operation in _NEITHER:
-        return
-    kinds = _OF_OPERATION.get(str(operation), ("scores", "logits"))
-    heads, vocabulary = (facts.size(f"model.{name}") or None for name in ("heads", "vocabulary"))
+    kinds = _OF_OPERATION.get(str(operation), ("scores", "logits", "embedding"))
+    heads, vocabulary, hidden = (facts.size(f"model.{name}") or None for name in ("heads", "vocabulary", "hidden"))
     lengths = [length for name in _LENGTHS if (length := facts.size(name))]
     for request in _requests(evidence, facts):
         if request.most < _WORTHWHILE_BYTES:
             continue
-        found = factor(request.least, request.most, heads=heads, vocabulary=vocabulary, lengths=lengths, kinds=kinds)
+        found = factor(
+            request.least, request.most, heads=heads, vocabulary=vocabulary, hidden=hidden, kv_row=_kv_row(facts),
+            lengths=lengths, kinds=kinds,
+        )  # fmt: skip
         # A rounded figure leaves room for many products: only a length that is known tells the right one.
         if found is None or not (request.exact or found.tokens in lengths):
             continue
@@ -50,6 +55,15 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("request.tokens", found.tokens, source)
         facts.put("request.factors_exact", request.exact, source)
         return
+
+
+def _kv_row(facts: FactSet) -> int | None:
+    """Elements of a token's keys in one layer."""
+    kept, width = facts.size("model.kv_heads"), facts.size("model.head_dimension")
+    if width is None:
+        hidden, heads = facts.size("model.hidden"), facts.size("model.heads")
+        width = hidden // heads if hidden and heads and hidden % heads == 0 else None
+    return kept * width if kept and width else None
 
 
 class _Request(NamedTuple):

@@ -1,7 +1,8 @@
 """Takes the size of a request apart: which tensor has exactly so many bytes.
 
 A score matrix has batch × heads × positions × positions elements, logits have positions × vocabulary. A product is
-given only where it is the only one; sizes that are powers of two mostly have many.
+given only where it is the only one; sizes that are powers of two mostly have many. A matrix of vocabulary × hidden has
+as many bytes as logits of `hidden` positions: that is told of neither, unless the operation or a length settles it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Factors:
     """One way to read a size."""
 
     kind: str
-    """scores or logits; or a square, which may be scores."""
+    """scores, logits, embedding or keys; or a square, which may be scores."""
     product: str
     """32 heads × 8192 × 8192 × 4 bytes"""
     meaning: str
@@ -41,13 +42,15 @@ def factor(
     *,
     heads: int | None = None,
     vocabulary: int | None = None,
+    hidden: int | None = None,
+    kv_row: int | None = None,
     lengths: Collection[int] = (),
-    kinds: Collection[str] = ("scores", "logits"),
+    kinds: Collection[str] = ("scores", "logits", "embedding"),
 ) -> Factors | None:
     """The only product that lies in [least_bytes, most_bytes] (both ends the same: an exact size), or None.
 
     With `lengths` (positions that are known to occur) only products of these, where there are any. Without `heads` a
-    square is looked for in exact sizes only.
+    square is looked for in exact sizes only. `kv_row`: elements of a token's keys in one layer.
     """
     found: list[Factors] = []
     if "scores" in kinds and heads is not None:
@@ -56,6 +59,10 @@ def factor(
         found.extend(_squares(most_bytes))
     if "logits" in kinds and vocabulary is not None:
         found.extend(_logits(least_bytes, most_bytes, vocabulary, lengths))
+    if "embedding" in kinds and vocabulary is not None and hidden is not None:
+        found.extend(_embedding(least_bytes, most_bytes, vocabulary, hidden))
+    if "keys" in kinds and kv_row is not None:
+        found.extend(_keys(least_bytes, most_bytes, kv_row, lengths))
     of_known_length = [one for one in found if one.tokens in lengths]
     found = of_known_length or found
     return found[0] if len(found) == 1 else None
@@ -105,6 +112,24 @@ def _squares(size: int) -> Iterator[Factors]:
 
 def _odd_part(number: int) -> int:
     return number // (number & -number)
+
+
+def _embedding(least: int, most: int, vocabulary: int, hidden: int) -> Iterator[Factors]:
+    for width, name in _WIDTHS.items():
+        if least <= vocabulary * hidden * width <= most:
+            product = f"{vocabulary} words × {hidden} × {width} bytes"
+            yield Factors("embedding", product, f"{name} matrix of the vocabulary, its gradient or its state", None)
+
+
+def _keys(least: int, most: int, row: int, lengths: Collection[int]) -> Iterator[Factors]:
+    """In 16 bits, as caches are kept; in float32 the same bytes are half the positions, and that is told."""
+    largest = most // (row * 2)
+    for positions in {largest, *(length for length in lengths if length < largest)}:
+        if positions >= _FEWEST_POSITIONS and positions * row * 2 >= least:
+            product = f"{positions} positions × {row} × 2 bytes"
+            halves = "" if positions in lengths or positions % 2 else f" (or float32 ones of {positions // 2})"
+            meaning = f"keys, or values, of one layer for {positions} tokens of all sequences together{halves}"
+            yield Factors("keys", product, meaning, positions)
 
 
 def _logits(least: int, most: int, vocabulary: int, lengths: Collection[int]) -> Iterator[Factors]:

@@ -66,7 +66,7 @@ _SPECS = (
     FactSpec("oom.hidden_total_bytes", B, INCIDENT, "device memory that another line of the input reports beyond what the allocator sees"),
     FactSpec("request.factors", TEXT, INCIDENT, "the failing request's size as a product: 32 heads × 8192 × 8192 × 4 bytes"),
     FactSpec("request.meaning", TEXT, INCIDENT, "what a tensor of these factors is"),
-    FactSpec("request.kind", NAME, INCIDENT, "the same in a word", names=("scores", "logits", "square")),
+    FactSpec("request.kind", NAME, INCIDENT, "the same in a word", names=("scores", "logits", "square", "embedding", "keys")),
     FactSpec("request.tokens", T, INCIDENT, "positions that the product contains"),
     FactSpec("request.factors_exact", FLAG, INCIDENT, "the size is known to the byte; otherwise the product agrees with the rounded figure and a length that is known"),
     # the model
@@ -76,6 +76,14 @@ _SPECS = (
     FactSpec("model.hidden", C, INCIDENT, "width of the hidden states"),
     FactSpec("model.layers", C, INCIDENT, "layers of the model"),
     FactSpec("model.vocabulary", C, INCIDENT, "words of the vocabulary"),
+    # what the settings were to need, by the formulas of `oomdoctor estimate`
+    FactSpec("estimate.weights_bytes", B, INCIDENT, "weights on one card"),
+    FactSpec("estimate.kv_bytes", B, INCIDENT, "keys and values of all requests that the settings allow, at their full length"),
+    FactSpec("estimate.kv_room_bytes", B, INCIDENT, "what the other parts leave for the engine's pool"),
+    FactSpec("estimate.activation_bytes", B, INCIDENT, "activations of the largest step"),
+    FactSpec("estimate.overhead_bytes", B, INCIDENT, "context and libraries of the process"),
+    FactSpec("estimate.fitting_context_tokens", T, INCIDENT, "longest context that fits with the concurrency of the settings; 0: none"),
+    FactSpec("estimate.fitting_concurrency", C, INCIDENT, "most requests of the settings' context that fit; 0: not one"),
     # what the program was doing
     FactSpec("activity.phase", NAME, INCIDENT, "what the program was doing when it failed, from stack, log order and engine lines",
              names=("load", "profile", "kv-allocation", "graph-capture", "warm-up", "prefill", "decode", "forward", "backward", "optimizer-step",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..compare.outline import Section
 from ..estimate.answer import Answer
 from ..estimate.budget import FITS, NO, TIGHT, Part
-from ..estimate.grid import Cell, Grid
+from ..estimate.grid import Cell
 from ..model.units import GIB, format_bytes
 from ..report.text import format_share
 
@@ -14,12 +14,19 @@ VERDICTS = {
     TIGHT: "It fits, but leaves less than the headroom asked for",
     NO: "It does not fit",
 }
+REMARKS = {
+    False: "~ less than the headroom asked for is left; x does not fit.",
+    True: "~ less than the headroom asked for is left, or some requests wait for room in the pool; x does not start.",
+}
+"""Under the map, by whether the engine lets requests wait."""
 _MARKS = {FITS: "", TIGHT: " ~", NO: " x"}
 
 
 def headline(answer: Answer) -> str:
     """The answer in one sentence."""
     budget, settings = answer.budget, answer.settings
+    if budget.verdict == TIGHT and budget.total_bytes > settings.limit_bytes:
+        return f"It starts, but {budget.binds}"
     cards = f" on each of {settings.tensor_parallel} cards" if settings.tensor_parallel > 1 else ""
     return (
         f"{VERDICTS[budget.verdict]}: {settings.concurrency} x {settings.context:,} tokens need"
@@ -36,7 +43,7 @@ def outline(answer: Answer) -> tuple[Section, ...]:
             head=("part", "size", "of the card", "how known"),
             rows=budget_rows(answer),
         ),
-        _table(answer.grid),
+        _table(answer),
     ]
     if answer.lengths is not None:
         sections.append(_lengths(answer))
@@ -114,7 +121,8 @@ def size_text(size_bytes: int, unit: int = GIB) -> str:
     return f"{size:.1f}" if size < 1000 else f"{size:.0f}"
 
 
-def _table(grid: Grid) -> Section:
+def _table(answer: Answer) -> Section:
+    grid = answer.grid
     rows = [
         (str(count), *(cell_text(cell) for cell in row), _short_largest(largest))
         for count, row, largest in zip(grid.concurrencies, grid.rows, grid.max_contexts, strict=True)
@@ -124,7 +132,7 @@ def _table(grid: Grid) -> Section:
         "GiB of one card, by requests at once (rows) and context (columns)",
         head=("at once", *(short_tokens(each) for each in grid.contexts), "longest"),
         rows=tuple(rows),
-        remark="~ less than the headroom asked for is left; x does not fit.",
+        remark=REMARKS[answer.settings.engine.queues],
     )
 
 

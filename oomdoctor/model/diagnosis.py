@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .estimated import Estimated
 from .facts import FactSet, FactValue
 from .failed_request import FailedRequest
 from .window import Window
@@ -290,6 +291,7 @@ class Diagnosis:
     holdings: tuple[Holding, ...] = ()
     misuses: tuple[Misuse, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    estimated: Estimated | None = None
     failed_requests: tuple[FailedRequest, ...] = ()
     windows: tuple[Window, ...] = ()
     notes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from ..model.diagnosis import Diagnosis
 from . import svg
 from .interactive import page_data, scripts
 from .map_svg import segment_map
-from .view import MISUSED, RECKONED, view_report
+from .view import ESTIMATED, MISUSED, RECKONED, view_report
 from .window_svg import stacked_areas
 
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}
@@ -47,6 +47,7 @@ def render(diagnosis: Diagnosis) -> str:
             stacked_areas=stacked_areas,
             misused=_(MISUSED),
             reckoned=_(RECKONED),
+            estimated=_(ESTIMATED),
             # Ours, not the input's: besides the pictures and the scripts the one text that is not escaped.
             style=Markup(style),
             policy=content_security_policy(style, code),

@@ -52,6 +52,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "misuses": [_misuse(each) for each in diagnosis.misuses],
         "comparisons": [_comparison(each) for each in diagnosis.comparisons],
+        **({"estimate": asdict(diagnosis.estimated)} if diagnosis.estimated is not None else {}),
         "failed_requests": [_failed_request(each) for each in diagnosis.failed_requests],
         "windows": [_window(each) for each in diagnosis.windows],
         "facts": {

@@ -10,7 +10,7 @@ from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
 from .markup import cell, code, fence, table, text_of
-from .view import MISUSED, RECKONED, MissingView, ReportView, view_report
+from .view import ESTIMATED, MISUSED, RECKONED, MissingView, ReportView, view_report
 
 _MOST = 4
 
@@ -29,6 +29,14 @@ def render(diagnosis: Diagnosis) -> str:
         blocks.append(_("… and {number} more in the report.").format(number=len(view.other_budgets) - _MOST))
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
+    if view.estimated is not None:
+        estimate = view.estimated
+        parts = [
+            (cell(each.what), each.estimated, each.observed or _("not known"), each.apart) for each in estimate.rows
+        ]
+        blocks.append(f"**{_(ESTIMATED)}** ({text_of(estimate.settings)})")
+        blocks.append("\n".join(f"- {text_of(each)}" for each in estimate.sentences))
+        blocks.append(table((_("part"), _("estimated"), _("observed"), _("apart")), parts, (1, 2, 3)))
     if view.comparisons:
         head = (_("what"), _("reckoned with"), _("seen"), _("apart"))
         rows_of = [(cell(each.what), each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]

@@ -14,7 +14,7 @@ from ..language import _
 from ..language.wrapping import cells, wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
-from .view import MISUSED, RECKONED, ReportView, view_report
+from .view import ESTIMATED, MISUSED, RECKONED, ReportView, view_report
 
 _BAR = 40
 _MOST = 4
@@ -43,6 +43,7 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
         _say(console, _("… and {number} more in the report").format(number=hidden), style="dim")
     _cause(view, console)
     _change(view, console)
+    _estimated(view, console)
     _comparisons(view, console)
     _misuses(view, console)
     _missing(view, console)
@@ -113,6 +114,20 @@ def _change(view: ReportView, console: Console) -> None:
         _say(console, change.check_first, style="dim")
     if change.note:
         _say(console, change.note, style="dim")
+
+
+def _estimated(view: ReportView, console: Console) -> None:
+    if view.estimated is None:
+        return
+    _heading(console, _(ESTIMATED), view.estimated.settings)
+    for sentence in view.estimated.sentences:
+        _say(console, sentence)
+    for each in view.estimated.rows:
+        if each.observed:
+            words = _("{what}: {estimated} estimated, {observed} observed, {apart}").format(
+                what=each.what, estimated=each.estimated, observed=each.observed, apart=each.apart
+            )
+            _say(console, "- " + words)
 
 
 def _comparisons(view: ReportView, console: Console) -> None:

@@ -21,6 +21,7 @@ from ..model.diagnosis import (
     Misuse,
     Verdict,
 )
+from ..model.estimated import Estimated
 from ..model.units import format_bytes
 from .anchors import Anchors, make_anchors
 from .bars import BudgetView, view_budget
@@ -48,6 +49,8 @@ NO_CAUSE = {
 MISUSED = N_("What here does not do what it says")
 """The heading over the misuses."""
 
+ESTIMATED = N_("Estimated for these settings, and observed")
+"""The heading over the estimate."""
 RECKONED = N_("What the engine reckoned with, and what was seen")
 """The heading over the comparisons."""
 
@@ -137,6 +140,27 @@ class ComparisonView:
 
 
 @dataclass(frozen=True)
+class EstimatedRow:
+    """A part: what was estimated, what was observed, and how far apart they are."""
+
+    what: str
+    estimated: str
+    observed: str
+    apart: str
+    how_estimated: str
+    how_observed: str
+
+
+@dataclass(frozen=True)
+class EstimatedView:
+    """The estimate of the settings."""
+
+    settings: str
+    sentences: tuple[str, ...]
+    rows: tuple[EstimatedRow, ...]
+
+
+@dataclass(frozen=True)
 class ReportView:
     """The whole report. The first screen is `tag` to `missing`; the rest follows in the order of the fields."""
 
@@ -158,6 +182,7 @@ class ReportView:
     """The largest of who held it, for the first screen."""
     change: RemedyView | None
     comparisons: tuple[ComparisonView, ...]
+    estimated: EstimatedView | None
     misuses: tuple[Misuse, ...]
     """What in the command, the environment or the code does not do what it says."""
     missing: tuple[MissingView, ...]
@@ -202,6 +227,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         holders=_holders(holdings, bars[0] if bars else None),
         change=_change(findings),
         comparisons=tuple(_comparison(each) for each in diagnosis.comparisons),
+        estimated=None if diagnosis.estimated is None else _estimated(diagnosis.estimated),
         misuses=tuple(_misuse(each) for each in diagnosis.misuses),
         missing=(*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
@@ -263,13 +289,36 @@ def _cause_of(incident: Incident) -> str:
     return _("{cause}; {then}").format(cause=told(incident.cause), then=told(incident.then))
 
 
+def _estimated(estimated: Estimated) -> EstimatedView:
+    return EstimatedView(
+        settings=one_line(told(estimated.settings), _LINE),
+        sentences=tuple(one_line(told(each), _LINE) for each in estimated.sentences),
+        rows=tuple(
+            EstimatedRow(
+                what=one_line(_(each.what), _LINE),
+                estimated=format_bytes(each.estimated_bytes),
+                observed="" if each.observed_bytes is None else format_bytes(each.observed_bytes),
+                apart="" if each.observed_bytes is None else _apart(each.observed_bytes - each.estimated_bytes),
+                how_estimated=one_line(each.how_estimated, _SOURCE),
+                how_observed=one_line(
+                    told(each.how_observed) if each.how_observed else _("not told by the input"), _SOURCE
+                ),
+            )
+            for each in estimated.parts
+        ),
+    )
+
+
+def _apart(size: int) -> str:
+    return f"{'+' if size > 0 else '-' if size < 0 else ''}{format_bytes(abs(size))}"
+
+
 def _comparison(comparison: Comparison) -> ComparisonView:
-    apart = comparison.seen_bytes - comparison.reckoned_bytes
     return ComparisonView(
         what=one_line(told(comparison.what), _LINE),
         reckoned=format_bytes(comparison.reckoned_bytes),
         seen=format_bytes(comparison.seen_bytes),
-        apart=f"{'+' if apart > 0 else '-' if apart < 0 else ''}{format_bytes(abs(apart))}",
+        apart=_apart(comparison.seen_bytes - comparison.reckoned_bytes),
         how_reckoned=one_line(source_of(comparison.how_reckoned), _SOURCE),
         how_seen=one_line(source_of(comparison.how_seen), _SOURCE),
     )

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from oomdoctor.cli.output import FormName
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
@@ -91,3 +94,13 @@ def test_evidence_that_the_command_removed_is_not_said_to_be_kept(tmp_path: Path
     assert done.returncode == 6
     assert "the evidence is lost" in done.stderr
     assert "kept;" not in done.stderr
+
+
+@pytest.mark.parametrize(("said", "meant"), [("md", "markdown"), ("markdown", "markdown"), ("text", "terminal")])
+def test_a_form_has_one_name_and_its_other_spelling_is_understood(said: str, meant: str) -> None:
+    assert FormName(("terminal", "json", "markdown")).convert(said, None, None) == meant
+
+
+def test_a_form_that_is_none_is_refused() -> None:
+    with pytest.raises(click.BadParameter):
+        FormName(("terminal", "json")).convert("md", None, None)

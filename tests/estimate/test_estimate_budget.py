@@ -141,7 +141,7 @@ def test_one_long_request_decides(llama: Model, tmp_path: Path) -> None:
     assert lengths.mean == pytest.approx(2200)
     answer = answer_of(llama, Settings(VLLM, 40 * GIB, 1, 4), lengths)
     assert answer.settings.context == 120_000
-    assert answer.budget.verdict == "no"
+    assert (answer.budget.verdict, answer.max_concurrency) == ("tight", 1)
     assert [each.max_concurrency for each in answer.by_length] == sorted(
         (each.max_concurrency for each in answer.by_length), reverse=True
     )
@@ -182,3 +182,15 @@ def test_states_do_not_grow_and_their_type_can_be_named(tmp_path: Path) -> None:
     assert short == long == 64 * (5120 * 16 * 4 + 5120 * 4 * 2)
     half = replace(settings, states=element_type("bf16"))
     assert budget_of(model, half).part(CACHE).bytes == 64 * 5120 * 20 * 2
+
+
+def test_an_engine_with_a_pool_starts_where_one_request_fits(llama: Model) -> None:
+    """vLLM and SGLang let the others wait; transformers and llama.cpp need room for all at once."""
+    for engine, verdict in ((VLLM, "tight"), (SGLANG, "tight"), (TRANSFORMERS, "no"), (LLAMA_CPP, "no")):
+        budget = budget_of(llama, Settings(engine, 24 * GIB, 8192, 64, step_tokens=2048))
+        assert budget.total_bytes > 24 * GIB
+        assert budget.verdict == verdict
+    holds = budget_of(llama, Settings(VLLM, 24 * GIB, 8192, 64))
+    one = holds.part(CACHE).bytes // 64
+    assert f"holds {holds.pool_bytes // one} of 64 requests" in holds.binds
+    assert budget_of(llama, Settings(VLLM, 24 * GIB, 131_072, 1)).verdict == "no"

@@ -8,6 +8,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
+import click
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
@@ -93,7 +94,7 @@ def test_training(model: Path) -> None:
     assert found["kind"] == "training"
     assert found["settings"]["zero"] == 3
     assert {"parameters", "gradients", "optimizer states"} <= {part["name"] for part in found["parts"]}
-    for form in ("terminal", "md", "html"):
+    for form in ("terminal", "md", "markdown", "html"):
         assert "a step with 1 x 2,048 tokens" in answered(model, "--gpu", "80GiB", "--train", "--format", form)
     with pytest.raises(UsageError, match="--ranks"):
         raise called(model, "--gpu", "80GiB", "--train", "--zero", 2).exception
@@ -199,3 +200,17 @@ def test_what_is_not_understood_names_the_field(tmp_path: Path) -> None:
     write_config(tmp_path, num_hidden_layers=None)
     with pytest.raises(InputRefused, match="the field num_hidden_layers"):
         raise called(tmp_path, "--gpu", "80GiB").exception
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("--headroom", "100%", "leaves nothing for a model"),
+        ("--headroom", "1", "leaves nothing for a model"),
+        ("--fraction", "0", "cannot start"),
+        ("--fraction", "0%", "cannot start"),
+    ],
+)
+def test_shares_that_leave_nothing_are_refused(model: Path, option: str, value: str, why: str) -> None:
+    with pytest.raises(click.UsageError, match=why):
+        raise called(model, "--gpu", "80GiB", "--engine", "vllm", option, value).exception

@@ -294,3 +294,18 @@ def test_a_broken_gguf_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(InputRefused, match=r"model\.gguf"):
         read_model(path)
+
+
+def test_experts_under_the_names_of_their_families(tmp_path: Path) -> None:
+    """ERNIE's `moe_k`; Granite writes 0 for shared experts that are not there."""
+    experts = {"moe_num_experts": 64, "moe_k": 6, "moe_intermediate_size": 1536, "shared_intermediate_size": 0}
+    found = read_model(write_config(tmp_path, model_type="ernie4_5_moe", **experts)).architecture.experts
+    assert found is not None
+    assert (found.count, found.active, found.width, found.shared_width) == (64, 6, 1536, 0)
+
+
+def test_falcon_leaves_its_longest_context_to_its_class(tmp_path: Path) -> None:
+    config = {"model_type": "falcon", "num_kv_heads": 8, "new_decoder_architecture": True}
+    path = write_config(tmp_path, **config, max_position_embeddings=None)
+    assert read_model(path).architecture.longest == 2048
+    assert read_model(write_config(tmp_path, **config)).architecture.longest == 131_072

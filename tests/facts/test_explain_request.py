@@ -64,3 +64,11 @@ def test_dimensions_of_a_gguf_loader():
         "print_info: n_head           = 64\nprint_info: n_head_kv        = 8\nprint_info: n_layer = 80\n"
     )
     assert [facts.value(f"model.{name}") for name in ("heads", "kv_heads", "layers")] == [64, 8, 80]
+
+
+def test_the_embedding_is_not_taken_for_logits():
+    """Another rule would call a model's own matrix the logits of `hidden_size` tokens."""
+    configuration = CONFIGURATION + '  "hidden_size": 4096,\n'
+    refused = "RuntimeError: [enforce fail at alloc_cpu.cpp:80] . DefaultCPUAllocator: can't allocate memory: you tried"
+    facts = facts_of_log(f"{configuration}{refused} to allocate {4096 * 128256 * 4} bytes. Error code 12\n")
+    assert facts.value("request.kind") is None

@@ -76,3 +76,33 @@ def test_what_was_made_is_found_where_its_length_is_known(heads: int, length: in
     found = factor(size, size, heads=heads, lengths=[length])
     assert found is not None
     assert (found.tokens, product_of(found)) == (length, size)
+
+
+def test_a_matrix_of_the_vocabulary_is_not_logits_of_so_many_tokens():
+    """Both have the same bytes: without a length or an operation neither is told."""
+    size = 128256 * 4096 * 2
+    assert factor(size, size, vocabulary=128256, hidden=4096) is None
+    matrix = factor(size, size, vocabulary=128256, hidden=4096, kinds=["embedding"])
+    assert matrix is not None
+    assert (matrix.kind, matrix.product) == ("embedding", "128256 words × 4096 × 2 bytes")
+    logits = factor(size, size, vocabulary=128256, hidden=4096, lengths=[4096])
+    assert logits is not None
+    assert logits.kind == "logits"
+
+
+def test_keys_of_one_layer():
+    size = 33001 * 1024 * 2
+    found = factor(size - 511, size, kv_row=1024, kinds=["keys"])
+    assert found is not None
+    assert (found.kind, found.product, found.tokens) == ("keys", "33001 positions × 1024 × 2 bytes", 33001)
+    assert factor(size + 512, size + 1023, kv_row=1024, kinds=["keys"]) is None
+
+
+def test_what_is_none_of_these_is_not_explained():
+    dimensions = {"heads": 32, "vocabulary": 128256, "hidden": 4096, "kv_row": 1024}
+    for size in (
+        64 * 320 * 1001 * 1003 * 2,  # a convolution's output on images of unequal sides
+        8_030_261_248 * 4,  # the states of a flat buffer of all parameters
+        256 * 224 * 224 * 3 * 4,  # a batch of images
+    ):
+        assert factor(size, size, **dimensions) is None, size

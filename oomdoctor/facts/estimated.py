@@ -1,0 +1,206 @@
+"""estimate.*: what these settings were to need, by the formulas of `oomdoctor estimate`, beside what was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..errors import InputRefused
+from ..estimate.budget import (
+    ACTIVATIONS,
+    ASSUMED,
+    CACHE,
+    OVERHEAD,
+    WEIGHTS,
+    Budget,
+    Settings,
+    budget_of,
+    cache_settings,
+    largest_concurrency,
+    largest_context,
+)
+from ..estimate.engines import ENGINES
+from ..estimate.kv_cache import bytes_per_token, pages_of
+from ..estimate.model_input import Model
+from ..language import N_, _
+from ..model.estimated import Estimated, EstimatedPart
+from ..model.evidence import Evidence
+from ..model.facts import FactSet, Scope
+from ..model.source import Source
+from ..model.units import MIB, format_bytes
+from .asked_settings import concurrency_of, context_of, options_of, settings_of
+from .deriver import computed
+
+_TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
+"""A difference is real beyond such a share of what was estimated, and beyond so many bytes."""
+_POOL, _TOKEN = N_("room for the KV cache"), N_("KV cache of one token")
+_OBSERVED = {
+    WEIGHTS: ("engine.weights_bytes", "owner.weights_bytes"),
+    OVERHEAD: ("engine.non_torch_bytes", "oom.outside_allocator_bytes"),
+    ACTIVATIONS: ("engine.activation_peak_bytes",),
+    CACHE: ("engine.kv_pool_bytes", "owner.kv_bytes", "engine.kv_refused_bytes"),
+    _POOL: ("engine.kv_available_bytes", "engine.kv_pool_bytes"),
+    _TOKEN: ("engine.kv_bytes_per_token",),
+}
+"""What was seen of a part, the surest figure first."""
+
+
+def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Estimated | None:
+    """The estimate for the settings that the evidence tells; by the engine's own figures where no model is given.
+
+    None where there is not enough for it.
+    """
+    if model is None:
+        return _of_engine(evidence, facts)
+    settings = settings_of(evidence, facts, model)
+    if settings is None:
+        return None
+    try:
+        return _of_model(model, settings, facts)
+    except InputRefused:
+        return None
+
+
+def put_facts(found: Estimated, facts: FactSet) -> None:
+    """What rules may ask of it."""
+    names = {WEIGHTS: "weights", CACHE: "kv", ACTIVATIONS: "activation", OVERHEAD: "overhead", _POOL: "kv_room"}
+    source = Source(path="estimate")
+    for part in found.parts:
+        if part.what in names:
+            facts.put(f"estimate.{names[part.what]}_bytes", part.estimated_bytes, source)
+    facts.put("estimate.fitting_context_tokens", found.fitting_context, source)
+    facts.put("estimate.fitting_concurrency", found.fitting_concurrency, source)
+
+
+def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
+    budget = budget_of(model, settings)
+    parts = tuple(_parts(model, settings, budget, facts))
+    room = next((part.observed_bytes for part in parts if part.what == _POOL and part.observed_bytes is not None), None)
+    taken = 0 if room is None else max(0, budget.pool_bytes - room)
+    # What the engine found is less than was estimated: what fits is told by what it found.
+    real = replace(settings, overhead_bytes=budget.part(OVERHEAD).bytes + taken) if taken else settings
+    most = largest_concurrency(model, real, settings.context)
+    longest = largest_context(model, real, settings.concurrency)
+    cache = budget.part(CACHE).bytes
+    sentences = [_demand(cache, budget.pool_bytes - taken, settings.concurrency, settings.context)]
+    sentences.append(_fitting(settings.context, most, settings.concurrency, longest))
+    sentences.extend(_differing(parts))
+    if facts.value("engine.speculative"):
+        sentences.append(_("Speculative decoding is not in the estimate."))
+    ranks = f" TP {settings.tensor_parallel}" if settings.tensor_parallel > 1 else ""
+    words = _("{model} on {engine}: {count} x {context} tokens on a card of {size}").format(
+        model=model.architecture.family,
+        engine=settings.engine.name + ranks,
+        count=settings.concurrency,
+        context=f"{settings.context:,}",
+        size=format_bytes(settings.capacity_bytes),
+    )
+    return Estimated(words, parts, tuple(sentences), longest, most)
+
+
+def _parts(model: Model, settings: Settings, budget: Budget, facts: FactSet) -> Iterator[EstimatedPart]:
+    for name in (WEIGHTS, OVERHEAD, ACTIVATIONS):
+        part = budget.part(name)
+        yield _beside(name, part.bytes, f"{part.known}: {part.formula}", facts)
+    if settings.engine.queues:
+        # What such an engine takes for its pool is what is left, whatever the requests need of it.
+        how = "computed: what the engine may take, less the other parts"
+        yield _beside(_POOL, max(0, budget.pool_bytes), how, facts)
+        needed = budget.part(CACHE)
+        yield EstimatedPart(CACHE, needed.bytes, None, f"{needed.known}: {needed.formula}", "")
+    else:
+        part = budget.part(CACHE)
+        yield _beside(CACHE, part.bytes, f"{part.known}: {part.formula}", facts)
+    per_token = bytes_per_token(model.architecture, cache_settings(model, settings))
+    if per_token and not model.architecture.windowed:
+        yield _beside(_TOKEN, per_token, "computed: bytes of one token on one rank", facts)
+
+
+def _beside(what: str, size: int, how: str, facts: FactSet) -> EstimatedPart:
+    members = facts.members(Scope.DEVICE)
+    failed = next((member for member in members if facts.value("oom.failed", member)), None)
+    for name in _OBSERVED[what]:
+        member = failed if facts.specs[name].scope is Scope.DEVICE else None
+        if facts.specs[name].scope is Scope.DEVICE and failed is None:
+            continue
+        fact = facts.find(name, member)
+        if fact is not None and isinstance(fact.value, int):
+            return EstimatedPart(what, size, fact.value, how, str(fact.source))
+    return EstimatedPart(what, size, None, how, "")
+
+
+def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:
+    """The part that differs most, where one differs by more than such estimates do."""
+    real = [part for part in parts if part.what != _TOKEN and _differs(part)]
+    of_token = next((part for part in parts if part.what == _TOKEN and _differs(part)), None)
+    if of_token is not None and of_token.observed_bytes is not None:
+        yield _(
+            "A token takes {observed} where {estimated} were estimated: the cache is kept in another way than these"
+            " settings say."
+        ).format(observed=format_bytes(of_token.observed_bytes), estimated=format_bytes(of_token.estimated_bytes))
+    if real:
+        most = max(real, key=lambda part: abs((part.observed_bytes or 0) - part.estimated_bytes))
+        observed = most.observed_bytes or 0
+        yield _("What differs most is {part}: {estimated} estimated, {observed} observed.").format(
+            part=_(most.what), estimated=format_bytes(most.estimated_bytes), observed=format_bytes(observed)
+        )
+    elif of_token is None and any(part.observed_bytes is not None for part in parts):
+        yield _("What was observed agrees with the estimate.")
+
+
+def _differs(part: EstimatedPart) -> bool:
+    if part.observed_bytes is None:
+        return False
+    apart = abs(part.observed_bytes - part.estimated_bytes)
+    if part.what == _TOKEN:
+        return apart > _TOLERANCE * part.estimated_bytes
+    share = _TOLERANCE_OF_ASSUMED if part.how_estimated.startswith(ASSUMED) else _TOLERANCE
+    return apart > max(_LEAST_BYTES, share * part.estimated_bytes)
+
+
+def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
+    """Without a model: the engine's own bytes of a token, for the requests that its settings allow."""
+    names = ("engine.kv_bytes_per_token", "engine.kv_available_bytes")
+    per_token, room = (facts.size(name) for name in names)
+    options = options_of(evidence)
+    context, count = context_of(options, facts), concurrency_of(options)
+    engine = ENGINES.get(str(facts.value("engine.name")))
+    if engine is None or not engine.queues or not per_token or room is None or room <= 0 or not context:
+        return None
+    one = pages_of(context, engine.page_tokens) * per_token
+    needed, most, longest = count * one, room // one, room // (count * per_token)
+    if needed <= room:
+        return None
+    part = EstimatedPart(CACHE, needed, room, "computed: requests x tokens x the engine's bytes of a token",
+                         str(computed(*names)))  # fmt: skip
+    words = _("{count} x {context} tokens, by the engine's own figures").format(count=count, context=f"{context:,}")
+    sentences = (_demand(needed, room, count, context), _fitting(context, most, count, longest))
+    return Estimated(words, (part,), sentences, longest, most)
+
+
+def _demand(cache: int, room: int, count: int, context: int) -> str:
+    sizes = {"size": format_bytes(cache), "count": count, "context": f"{context:,}", "room": format_bytes(abs(room))}
+    if room <= 0:
+        return _(
+            "These settings ask for {size} of KV cache ({count} x {context} tokens); the rest alone is {room} more than"
+            " there is."
+        ).format(**sizes)
+    return _(
+        "These settings ask for {size} of KV cache ({count} x {context} tokens); this card has {room} left for it."
+    ).format(**sizes)
+
+
+def _fitting(context: int, most: int, count: int, longest: int) -> str:
+    if most >= count:
+        return _("Context {context} at concurrency {count} fits by the estimate, headroom included.").format(
+            context=f"{context:,}", count=most
+        )
+    if most and longest:
+        return _(
+            "Context {context} at concurrency {count} fits, or context {other_context} at concurrency {other_count}."
+        ).format(context=f"{context:,}", count=most, other_context=f"{longest:,}", other_count=count)
+    if most or longest:
+        return _("Context {context} at concurrency {count} fits.").format(
+            context=f"{context if most else longest:,}", count=most or count
+        )
+    return _("No context fits.")

@@ -1,0 +1,116 @@
+"""GIVEN the settings of an incident WHEN its model or its engine's figures are known THEN estimate and truth meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from estimate.files import write_config
+from given import event, gib, mib, oom
+
+from oomdoctor.estimate.budget import CACHE, OVERHEAD, WEIGHTS, Settings, budget_of
+from oomdoctor.estimate.engines import VLLM
+from oomdoctor.estimate.model_input import Model, read_model
+from oomdoctor.facts import derive_facts
+from oomdoctor.facts.estimated import estimated
+from oomdoctor.model.estimated import Estimated
+from oomdoctor.model.events import EventKind, LogEvent
+from oomdoctor.model.evidence import Evidence
+
+SERVE = "vllm serve llama --max-model-len 29000 --max-num-seqs 8 --max-num-batched-tokens 29000"
+CARD = oom(requested_bytes=gib(2), total_bytes=gib(23.58), free_bytes=gib(0.5))
+WEIGHTS_LINE = event(EventKind.ENGINE_WEIGHTS, engine="vllm", weights_bytes=gib(14.99))
+ROOM = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=gib(2.4))
+POOL = event(EventKind.ENGINE_KV_POOL, engine="vllm", pool_tokens=19_660)
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Model:
+    return read_model(write_config(tmp_path))
+
+
+def estimate_of(model: Model | None, *events: LogEvent, command: str | None = SERVE) -> Estimated | None:
+    evidence = Evidence(events=events, command=command)
+    return estimated(evidence, derive_facts(evidence, model), model)
+
+
+def test_it_is_what_the_estimate_says_of_these_settings(llama: Model) -> None:
+    found = estimate_of(llama, CARD, WEIGHTS_LINE, ROOM, POOL)
+    assert found is not None
+    budget = budget_of(llama, Settings(VLLM, gib(23.58), 29_000, 8, step_tokens=29_000))
+    parts = {part.what: part for part in found.parts}
+    for name in (WEIGHTS, OVERHEAD, CACHE):
+        assert parts[name].estimated_bytes == budget.part(name).bytes
+    assert parts["room for the KV cache"].estimated_bytes == budget.pool_bytes
+    assert parts["room for the KV cache"].observed_bytes == gib(2.4)
+    assert parts["KV cache of one token"].estimated_bytes == 131_072
+    assert parts[WEIGHTS].observed_bytes == gib(14.99)
+    assert parts[OVERHEAD].observed_bytes is None
+    assert found.sentences[0].startswith("These settings ask for 28.33 GiB of KV cache (8 x 29,000 tokens); this card")
+
+
+def test_the_part_that_differs_is_named_where_the_difference_is_real(llama: Model) -> None:
+    agrees = estimate_of(llama, CARD, WEIGHTS_LINE)
+    differs = estimate_of(llama, CARD, event(EventKind.ENGINE_WEIGHTS, engine="vllm", weights_bytes=gib(19)))
+    assert agrees is not None
+    assert differs is not None
+    assert agrees.sentences[-1] == "What was observed agrees with the estimate."
+    assert differs.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 19.00 GiB observed."
+
+
+def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:
+    half = event(EventKind.ENGINE_KV_POOL, engine="vllm", pool_tokens=2 * 19_660)
+    found = estimate_of(llama, CARD, ROOM, half)
+    assert found is not None
+    assert any(sentence.startswith("A token takes 64.") for sentence in found.sentences)
+    told = estimate_of(llama, CARD, ROOM, half, command=f"{SERVE} --kv-cache-dtype fp8")
+    assert told is not None
+    assert not any(sentence.startswith("A token takes") for sentence in told.sentences)
+
+
+def test_without_a_model_the_engines_own_figures_say_what_fits() -> None:
+    found = estimate_of(None, CARD, ROOM, POOL)
+    assert found is not None
+    assert found.fitting_concurrency == 0
+    assert found.fitting_context == pytest.approx(19_660 / 8, abs=1)
+    assert found.sentences[1] == f"Context {found.fitting_context:,} at concurrency 8 fits."
+    assert estimate_of(None, CARD, ROOM, POOL, command="vllm serve llama --max-model-len 2000") is None
+
+
+@pytest.mark.parametrize(
+    "more", ["--pipeline-parallel-size 2", "--quantization awq", "--cpu-offload-gb 10", "--kv-cache-dtype strange"]
+)
+def test_settings_that_the_estimate_does_not_know_have_none(llama: Model, more: str) -> None:
+    assert estimate_of(llama, CARD, WEIGHTS_LINE, command=f"{SERVE} {more}") is None
+
+
+def test_nothing_is_shown_where_card_or_engine_is_not_known(llama: Model) -> None:
+    assert estimate_of(llama, WEIGHTS_LINE) is None
+    assert estimate_of(llama, CARD, command="python train.py") is None
+    assert estimate_of(None, CARD) is None
+
+
+def test_the_context_of_llama_cpp_is_that_of_all_sequences(llama: Model) -> None:
+    found = estimate_of(llama, CARD, command="llama-server -m model.gguf -c 32768 -np 4 -ctk q8_0 -ctv q8_0")
+    assert found is not None
+    assert found.settings.startswith("llama on llama.cpp: 4 x 8,192 tokens")
+    assert next(part for part in found.parts if part.what == CACHE).estimated_bytes == 32_768 * 131_072 // 2 * 34 // 32
+    assert estimate_of(llama, CARD, command="llama-server -m model.gguf -c 32768 -ngl 20") is None
+
+
+def test_rules_may_ask_for_it(llama: Model) -> None:
+    facts = derive_facts(Evidence(events=(CARD, WEIGHTS_LINE), command=SERVE), llama)
+    assert facts.size("estimate.weights_bytes") == llama.weights_bytes
+    assert facts.size("estimate.kv_bytes") == 8 * 29_008 * 131_072
+    assert facts.size("estimate.fitting_concurrency") == 0
+    assert facts.size("estimate.overhead_bytes") == mib(358)
+
+
+def test_what_fits_is_told_by_the_room_that_the_engine_found(llama: Model) -> None:
+    little = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=gib(1))
+    found = estimate_of(llama, CARD, little, command="vllm serve llama --max-model-len 29000")
+    assert found is not None
+    assert found.fitting_concurrency == 0
+    assert found.fitting_context is not None
+    assert found.fitting_context <= gib(1) // 131_072
+    assert "this card has 1.00 GiB left for it" in found.sentences[0]
