@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ..language import N_, _, ngettext
 from .options import language_option
 from .output import FormName, print_report, say
 from .progress import progress_bar
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "oomdoctor.whatif/1"
 EXIT_NO_ANSWER = 3
-LATER = "Nothing after that request was recorded: the run may still run out of memory later."
+LATER = N_("Nothing after that request was recorded: the run may still run out of memory later.")
 
 
 @click.command(context_settings={"max_content_width": 80})
@@ -108,15 +109,20 @@ def _question(evidence: Evidence, facts: FactSet, device: int | None) -> Questio
 
     devices = sorted({one for snapshot in evidence.snapshots for one in snapshot.devices})
     if not devices:
-        raise CannotSimulate("No memory snapshot could be read from what was given.")
+        raise CannotSimulate(_("No memory snapshot could be read from what was given."))
     found = [question_of(evidence, facts, one) for one in devices if device in (None, one)]
     questions = [one for one in found if one is not None]
     if not questions:
-        where = "" if device is None else f" of device {device}"
-        raise CannotSimulate(
-            f"No snapshot{where} holds the request that failed: it must be taken when memory runs out, with the"
-            " allocator's history on, as `oomdoctor run` does."
+        said = _(
+            "No snapshot holds the request that failed: it must be taken when memory runs out, with the allocator's"
+            " history on, as `oomdoctor run` does."
         )
+        if device is not None:
+            said = _(
+                "No snapshot of device {device} holds the request that failed: it must be taken when memory runs out,"
+                " with the allocator's history on, as `oomdoctor run` does."
+            )
+        raise CannotSimulate(said.format(device=device))
     by_snapshot = ([one.oom for one in questions if one.snapshot is snapshot] for snapshot in evidence.snapshots)
     last = in_order(by_snapshot)[-1]
     return next(one for one in questions if one.oom is last)
@@ -127,8 +133,10 @@ def _words(group: list[tuple[str, str]], total_bytes: int | None) -> str:
     from ..model.units import format_bytes
 
     settings = ", ".join(f"{name}={value}" for name, value in group)
-    card = "" if total_bytes is None else f"on a card of {format_bytes(total_bytes)}"
-    return " ".join(filter(None, (settings and f"with {settings}", card)))
+    if total_bytes is None:
+        return _("with {settings}").format(settings=settings)
+    said = _("with {settings} on a card of {size}") if settings else _("on a card of {size}")
+    return said.format(settings=settings, size=format_bytes(total_bytes))
 
 
 @dataclass
@@ -147,30 +155,49 @@ class _Told:
 
             oom = self.question.oom
             lines += [
-                f"{self.question.member}: a request of {format_bytes(oom.requested_bytes)} failed"
-                f" (event {oom.event_index:,} of {self.question.snapshot.path}).",
+                _("{device}: a request of {size} failed (event {event} of {path}).").format(
+                    device=self.question.member,
+                    size=format_bytes(oom.requested_bytes),
+                    event=f"{oom.event_index:,}",
+                    path=self.question.snapshot.path,
+                ),
                 "",
             ]
         if self.why_not:
-            return "\n".join([*lines, f"No answer. {self.why_not}"])
-        lines += [f"{words[:1].upper()}{words[1:]}: {_sentence(answer)}" for words, answer in self.answers]
-        lines += ["", *self._trust(), LATER]
+            return "\n".join([*lines, _("No answer. {why}").format(why=self.why_not)])
+        lines += [
+            _("{asked}: {answer}").format(asked=words[:1].upper() + words[1:], answer=_sentence(answer))
+            for words, answer in self.answers
+        ]
+        lines += ["", *self._trust(), _(LATER)]
         return "\n".join(lines)
 
     def _trust(self) -> list[str]:
         if self.simulation is None:
             return []
         trust = self.simulation.trust
-        placed = (
-            f"it serves all {_requests(trust.requests)} before it at the addresses at which torch did"
-            if trust.exact
-            else f"of {_requests(trust.requests)} before it, it serves {trust.placed_alike:,} at the addresses of torch"
-        )
         if not trust.requests:
-            placed = "no request before it was recorded"
-        if trust.exact and trust.requests == 1:
-            placed = "it serves the one request before it at the address at which torch did"
-        check = f"Under the recorded settings the model fails at the same request, with the same segments; {placed}."
+            said = _(
+                "Under the recorded settings the model fails at the same request, with the same segments; no request"
+                " before it was recorded."
+            )
+        elif trust.exact:
+            said = ngettext(
+                "Under the recorded settings the model fails at the same request, with the same segments; it serves the"
+                " one request before it at the address at which torch did.",
+                "Under the recorded settings the model fails at the same request, with the same segments; it serves all"
+                " {number} requests before it at the addresses at which torch did.",
+                trust.requests,
+            )
+        else:
+            said = ngettext(
+                "Under the recorded settings the model fails at the same request, with the same segments; of {number}"
+                " request before it, it serves {alike} at the addresses of torch.",
+                "Under the recorded settings the model fails at the same request, with the same segments; of {number}"
+                " requests before it, it serves {alike} at the addresses of torch.",
+                trust.requests,
+            )
+        check = said.format(number=f"{trust.requests:,}", alike=f"{trust.placed_alike:,}")
         return [check, *trust.notes]
 
     def as_json(self) -> str:
@@ -186,7 +213,7 @@ class _Told:
             "reproduced": None if trust is None else trust.reproduced,
             "requests": None if trust is None else trust.requests,
             "placed_alike": None if trust is None else trust.placed_alike,
-            "notes": [] if trust is None else [*trust.notes, LATER],
+            "notes": [] if trust is None else [*trust.notes, _(LATER)],
             "answers": [
                 {
                     "asked": words,
@@ -207,39 +234,61 @@ def _sentence(answer: Answer) -> str:
     from ..allocator.simulation.whatif import Verdict
     from ..model.units import format_bytes
 
-    spare = format_bytes(answer.spare_bytes or 0)
-    missing = "" if answer.missing_bytes is None else f", {format_bytes(answer.missing_bytes)} short"
-    sentence = {
-        Verdict.SERVED: f"the request is served, {spare} to spare.",
-        Verdict.FAILS: f"fails at the same request{missing}.",
-        Verdict.FAILS_EARLIER: f"fails {_requests(answer.requests_earlier)} earlier{_of(answer)}{missing}.",
-        Verdict.FAILS_BY_THEN: (
+    known, of = answer.missing_bytes is not None, answer.failed_request_bytes
+    if answer.verdict is Verdict.SERVED:
+        said = _("the request is served, {spare} to spare.")
+    elif answer.verdict is Verdict.FAILS:
+        said = _("fails at the same request, {missing} short.") if known else _("fails at the same request.")
+    elif answer.verdict is Verdict.FAILS_EARLIER:
+        said = _fails_earlier(answer)
+    elif answer.verdict is Verdict.FAILS_BY_THEN:
+        said = _(
             "the request is not served: the run fails there or earlier. Where, is not known, because the recording does"
             " not show how the memory came to lie that stood when it began."
-        ),
-        Verdict.DEPENDS: (
-            f"it depends on how the memory lay that stood when the recording began: {_way(answer.served_anew)} the"
-            f" request is served, {spare} to spare; {_way(not answer.served_anew)} it fails."
-        ),
-    }[answer.verdict]
-    if answer.served_before:
-        sentence += (
-            f" Of the requests that failed before and were survived, {answer.served_before} would be served: the"
-            " program would have gone another way."
         )
+    elif answer.served_anew:
+        said = _(
+            "it depends on how the memory lay that stood when the recording began: laid out anew under these settings"
+            " the request is served, {spare} to spare; left as it was it fails."
+        )
+    else:
+        said = _(
+            "it depends on how the memory lay that stood when the recording began: left as it was the request is"
+            " served, {spare} to spare; laid out anew under these settings it fails."
+        )
+    sentence = said.format(
+        spare=format_bytes(answer.spare_bytes or 0),
+        missing=format_bytes(answer.missing_bytes or 0),
+        number=f"{answer.requests_earlier:,}",
+        size=format_bytes(of or 0),
+    )
+    if answer.served_before:
+        more = _(
+            "Of the requests that failed before and were survived, {number} would be served: the program would have"
+            " gone another way."
+        )
+        sentence += " " + more.format(number=answer.served_before)
     return sentence
 
 
-def _requests(number: int) -> str:
-    return f"{number:,} request{'s' if number != 1 else ''}"
-
-
-def _way(anew: bool) -> str:
-    return "laid out anew under these settings" if anew else "left as it was"
-
-
-def _of(answer: Answer) -> str:
-    from ..model.units import format_bytes
-
-    size = answer.failed_request_bytes
-    return "" if size is None else f", at one of {format_bytes(size)}"
+def _fails_earlier(answer: Answer) -> str:
+    number, known = answer.requests_earlier, answer.missing_bytes is not None
+    if answer.failed_request_bytes is not None and known:
+        return ngettext(
+            "fails {number} request earlier, at one of {size}, {missing} short.",
+            "fails {number} requests earlier, at one of {size}, {missing} short.",
+            number,
+        )
+    if answer.failed_request_bytes is not None:
+        return ngettext(
+            "fails {number} request earlier, at one of {size}.",
+            "fails {number} requests earlier, at one of {size}.",
+            number,
+        )
+    if known:
+        return ngettext(
+            "fails {number} request earlier, {missing} short.",
+            "fails {number} requests earlier, {missing} short.",
+            number,
+        )
+    return ngettext("fails {number} request earlier.", "fails {number} requests earlier.", number)

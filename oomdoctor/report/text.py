@@ -11,7 +11,16 @@ from ..model.units import format_bytes, format_seconds
 
 NOT_MEASURED = N_("not measured")
 
-SHORT_NAMES = (N_("measured"), N_("computed"), N_("printed"), N_("host"), N_("available"), N_("unnamed"))
+SHORT_NAMES = (
+    N_("measured"),
+    N_("computed"),
+    N_("printed"),
+    N_("host"),
+    N_("available"),
+    N_("unnamed"),
+    N_("allocated"),
+    N_("cgroup"),
+)
 """Words that evidence and facts use, translated where they are shown."""
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import partial
 from itertools import product
 
+from ...language import _
 from ...model.snapshot import Snapshot, SnapshotOom
 from ...model.units import format_bytes
 from .device import Device
@@ -104,10 +105,14 @@ class Simulation:
         """
         self._tell = tell
         if snapshot.backend not in MODELLED_BACKENDS:
-            raise CannotSimulate(f"The model is of torch's CUDA allocator; this snapshot is of {snapshot.backend}.")
+            raise CannotSimulate(
+                _("The model is of torch's CUDA allocator; this snapshot is of {backend}.").format(
+                    backend=snapshot.backend
+                )
+            )
         free = oom.free_bytes if oom.free_bytes is not None else free_bytes
         if free is None:
-            raise CannotSimulate("Neither the snapshot nor anything else says what was free on the device.")
+            raise CannotSimulate(_("Neither the snapshot nor anything else says what was free on the device."))
         known = recorded_settings(snapshot.settings)
         expandable = bool(snapshot.segments.is_expandable[snapshot.segments.device == oom.device].any())
         self.settings = known or AllocatorSettings(expandable_segments=expandable)
@@ -123,7 +128,7 @@ class Simulation:
         )
         recording = read()
         if recording is None:
-            raise CannotSimulate("The snapshot has no events of that device.")
+            raise CannotSimulate(_("The snapshot has no events of that device."))
         self.recording = recording
         self.settings_known = known is not None
         self.oldest_first = True
@@ -157,7 +162,7 @@ class Simulation:
         total = self.card.total_bytes if total_bytes is None else total_bytes
         if total_bytes is not None and self.card.total_bytes is None:
             raise CannotSimulate(
-                "How large the card was is not known from the snapshot alone; give the run's log or bundle too."
+                _("How large the card was is not known from the snapshot alone; give the run's log or bundle too.")
             )
         fraction = settings.memory_fraction
         if fraction is None and self.card.allowed_bytes is not None and self.card.total_bytes:
@@ -203,12 +208,13 @@ class Simulation:
         """Try what the recording does not tell, until the run is reproduced; keep what does best."""
         recording = self.recording
         if recording.contradictions:
-            contradict = "1 recorded event contradicts the final state or another."
+            contradict = _("1 recorded event contradicts the final state or another.")
             if recording.contradictions > 1:
-                contradict = f"{recording.contradictions:,} recorded events contradict the final state or one another."
+                said = _("{number} recorded events contradict the final state or one another.")
+                contradict = said.format(number=f"{recording.contradictions:,}")
             return Trust(False, contradict)
         if recording.free_at_start_bytes < 0:
-            return Trust(False, "More is said to have been reserved at the beginning than the device had.")
+            return Trust(False, _("More is said to have been reserved at the beginning than the device had."))
         other = read(waited_for=True)
         readings = [recording, other] if other is not None and other.steps != recording.steps else [recording]
         found: list[tuple[bool, int, Recording, bool, tuple[int, ...], Outcome]] = []
@@ -229,7 +235,8 @@ class Simulation:
             found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
             if alike and outcome.placed_alike == outcome.requests:
                 break
-        _, _, self.recording, self.oldest_first, self.ages, best = max(found, key=lambda one: one[:2])
+        best_of_all = max(found, key=lambda one: one[:2])
+        self.recording, self.oldest_first, self.ages, best = best_of_all[2:]
         self.recorded = best
         why_not = self._why_not(best)
         return Trust(not why_not, why_not, best.requests, best.placed_alike, tuple(self._notes()))
@@ -243,11 +250,11 @@ class Simulation:
         if outcome.served:
             wanted = segment_size(block_size(recording.oom.requested_bytes, self.settings), self.settings)
             if wanted <= recording.free_bytes:
-                return (
-                    f"The driver had {format_bytes(recording.free_bytes)} free, enough for the request: something that"
-                    " is not recorded stood in its way, like a memory fraction."
-                )
-            return "Under the recorded settings the model serves the request that failed."
+                return _(
+                    "The driver had {free} free, enough for the request: something that is not recorded "
+                    "stood in its way, like a memory fraction."
+                ).format(free=format_bytes(recording.free_bytes))
+            return _("Under the recorded settings the model serves the request that failed.")
         if outcome.fails_earlier:
             earlier = f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier"
             if recording.begins_empty:
@@ -255,13 +262,13 @@ class Simulation:
             reserved = format_bytes(recording.start.reserved_bytes)
             return f"{earlier}: how the {reserved} came to lie that stood when the recording began is not known."
         if _shapes(outcome) != _shapes_of(recording):
-            return "Under the recorded settings the model ends with other segments than torch had."
+            return _("Under the recorded settings the model ends with other segments than torch had.")
         return ""
 
     def _notes(self) -> list[str]:
         notes, recording = [], self.recording
         if not self.settings_known:
-            notes.append("The snapshot does not record the allocator's settings; torch's defaults were taken.")
+            notes.append(_("The snapshot does not record the allocator's settings; torch's defaults were taken."))
         if not recording.begins_empty:
             notes.append(
                 f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; "
@@ -270,8 +277,10 @@ class Simulation:
             )
         if recording.others_moved_bytes:
             notes.append(
-                f"What others hold on the device changed by {format_bytes(recording.others_moved_bytes)} meanwhile; it"
-                " was taken to be what it was at the failure."
+                _(
+                    "What others hold on the device changed by {others_moved} meanwhile; it was taken to be "
+                    "what it was at the failure."
+                ).format(others_moved=format_bytes(recording.others_moved_bytes))
             )
         return notes
 
