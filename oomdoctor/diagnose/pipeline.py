@@ -79,7 +79,7 @@ def diagnose_evidence(evidence: Evidence, playbook: Playbook, now_seconds: float
         environment=_environment(told, facts),
         series=all_series(evidence),
         excerpts=evidence.excerpts,
-        holdings=holdings(evidence, facts),
+        holdings=holdings(evidence, facts, device_budgets),
         misuses=find_misuses(told, facts),
         comparisons=reconcile(told, facts),
         failed_requests=failed_requests(evidence),
