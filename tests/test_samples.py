@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from pathlib import Path
 from types import ModuleType
@@ -44,3 +45,10 @@ def test_samples_are_small() -> None:
         (Path(folder) / name).stat().st_size for folder, _, names in os.walk(ROOT / "sample_logs") for name in names
     )
     assert total < 6 << 20
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "reports").glob("*.json")), ids=lambda path: path.stem)
+def test_no_diagnosis_of_a_sample_has_a_fact_on_both_sides(path: Path) -> None:
+    for found in json.loads(path.read_text(encoding="utf-8"))["diagnoses"]:
+        told = [item["fact"] for item in found["evidence"]]
+        assert len(told) == len(set(told)), found["rule"]

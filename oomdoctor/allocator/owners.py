@@ -3,20 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..language import N_
 from ..model.snapshot import ACTIONS, IntColumn, Snapshot
+from ..model.source import KnownBy
 from .replay import BEFORE_RING, Replay, replay
 from .stacks import FORWARD, Category, StackReading, read_stack
 
 _ALLOC = ACTIONS.index("alloc")
 _FROM_NAMES = N_("recorded stack; what it is for is guessed from names in it")
+_NAMES_DO_NOT_TELL = N_("recorded stack; no name in it tells what it is for")
 _FROM_AUTOGRAD = N_("allocated while stacks were recorded, yet without one: the autograd thread has no Python frames")
 _WITHOUT_STACK = N_("the allocator's snapshot; no stack was recorded")
+
+
+WORKSPACE = N_("workspaces of cuBLAS")
+GRAPH_POOLS = N_("live in graph pools")
+WAITING = N_("freed, waiting for another stream")
+WITHOUT_STACK = N_("live tensors whose stack was not recorded")
+OF_NO_KIND = N_("live tensors of no known kind")
+CATEGORY_PARTS: Mapping[Category, str] = {
+    Category.WEIGHTS: N_("weights and buffers"),
+    Category.GRADIENT: "gradients",
+    Category.OPTIMIZER_STATE: N_("optimizer state"),
+    Category.ACTIVATION: "activations",
+    Category.ATTENTION_SCORES: "activations",
+    Category.LOGITS: "logits",
+    Category.KV_APPEND: N_("keys and values"),
+    Category.COMMUNICATION: N_("communication buffers"),
+    Category.COPY: N_("copies to the device"),
+    Category.OTHER: OF_NO_KIND,
+    Category.UNKNOWN: WITHOUT_STACK,
+}
+"""The part of a budget that each category is."""
+CUBLAS_WORKSPACE_BYTES = 8_519_680
+"""What torch allocates for cuBLAS, once a stream (`:4096:2:16:8`, its own setting but for Hopper): 4096 KiB twice and
+16 KiB eight times. Nobody else asks for such a size."""
+BY_SIZE = N_("by its size, which only torch's workspace for cuBLAS has")
+_ORDINARY, _WORKSPACE, _GRAPH_POOL, _PENDING, _USES = range(5)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one owner holds in one part of a budget."""
+
+    owner: str
+    part: str
+    category: Category | None
+    """None: not by what allocated it."""
+    bytes: int
+    count: int
+    """Blocks."""
+    known_by: KnownBy
+    how_known: str
 
 
 @dataclass(frozen=True)
@@ -96,6 +139,53 @@ class Ownership:
         np.add.at(size, self.kind[live], self.replay.lifetimes.size_bytes[live])
         return size, np.bincount(self.kind[live], minlength=kinds)
 
+    def shares(self, event: int, cache_owner: str | None = None) -> tuple[Share, ...]:
+        """What was live after `event` by owner and category, most bytes first; each byte is in one share.
+
+        What `cache_owner` holds of forward passes, or of no category, counts as keys and values. Only blocks of the
+        final state tell their pool and what was asked for them; a size is told by the allocation as well.
+        """
+        lifetimes, blocks = self.replay.lifetimes, self.snapshot.blocks
+        rows = np.flatnonzero(lifetimes.live_after(event))
+        kind, size, block = self.kind[rows], lifetimes.size_bytes[rows], lifetimes.block[rows]
+        use = np.full(len(rows), _ORDINARY, dtype=np.int64)
+        use[size == CUBLAS_WORKSPACE_BYTES] = _WORKSPACE
+        there = block >= 0
+        private = self.snapshot.segments.private_pool[blocks.segment[block[there]]]
+        use[np.flatnonzero(there)[private]] = _GRAPH_POOL
+        use[self.replay.pending_after(event)[rows]] = _PENDING
+        keys, group = np.unique(kind * _USES + use, return_inverse=True)
+        held, count = np.zeros(len(keys), dtype=np.int64), np.bincount(group, minlength=len(keys))
+        np.add.at(held, group, size)
+        found: dict[tuple[str, str, str], Share] = {}
+        for key, bytes_, number in zip(keys.tolist(), held.tolist(), count.tolist(), strict=True):
+            share = self._share(key // _USES, key % _USES, cache_owner, bytes_, number)
+            same = (share.owner, share.part, share.how_known)
+            if same in found:
+                share = replace(share, bytes=found[same].bytes + bytes_, count=found[same].count + number)
+            found[same] = share
+        return tuple(sorted(found.values(), key=lambda share: (-share.bytes, share.owner, share.part)))
+
+    def _share(self, kind: int, use: int, cache_owner: str | None, size: int, count: int) -> Share:
+        reading = self.readings[kind]
+        if use == _WORKSPACE:
+            return Share(N_("workspace of cuBLAS"), WORKSPACE, None, size, count, KnownBy.ALLOCATOR, BY_SIZE)
+        if use == _GRAPH_POOL:
+            return Share(reading.owner, GRAPH_POOLS, None, size, count, KnownBy.ALLOCATOR, N_("in a private pool"))
+        if use == _PENDING:
+            return Share(reading.owner, WAITING, None, size, count, KnownBy.ALLOCATOR, N_("by the state of the block"))
+        category = self._category(kind, cache_owner)
+        known = category not in (Category.UNKNOWN, Category.OTHER)
+        known_by = KnownBy.STACKS if known else KnownBy.NOT_KNOWN
+        how = _NAMES_DO_NOT_TELL if category is Category.OTHER else self._how_known([kind])
+        return Share(reading.owner, CATEGORY_PARTS[category], category, size, count, known_by, how)
+
+    def _category(self, kind: int, cache_owner: str | None) -> Category:
+        reading = self.readings[kind]
+        if reading.owner == cache_owner and (reading.category in FORWARD or reading.category is Category.OTHER):
+            return Category.KV_APPEND
+        return reading.category
+
     def owners(self, event: int) -> tuple[Owner, ...]:
         """Who held what after `event`, most bytes first; the bytes add up to what was live."""
         size, count = self.live_by_kind(event)
@@ -115,17 +205,14 @@ class Ownership:
         return tuple(sorted(owners, key=lambda owner: (-owner.bytes, owner.name)))
 
     def by_category(self, event: int, cache_owner: str | None = None) -> Mapping[Category, int]:
-        """Bytes live after `event`, for each category that holds any.
+        """Bytes in use after `event`, for each category that holds any.
 
-        What `cache_owner` holds of forward passes, or of no category, counts as keys and values.
+        Left out is what no stack tells: blocks that are freed and wait, graph pools, workspaces of cuBLAS.
         """
-        size, _ = self.live_by_kind(event)
         held: dict[Category, int] = {}
-        for kind in np.flatnonzero(size).tolist():
-            category = self.readings[kind].category
-            if self.readings[kind].owner == cache_owner and (category in FORWARD or category is Category.OTHER):
-                category = Category.KV_APPEND
-            held[category] = held.get(category, 0) + int(size[kind])
+        for share in self.shares(event, cache_owner):
+            if share.category is not None:
+                held[share.category] = held.get(share.category, 0) + share.bytes
         return held
 
     def _how_known(self, kinds: list[int]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.snapshot import ACTIONS, BLOCK_STATES, Events, IntColumn, Snapshot
+from ..model.snapshot import ACTIONS, BLOCK_STATES, AddressColumn, Events, IntColumn, Snapshot
 from .simulation.rounding import MIN_BLOCK_BYTES
 
 _PENDING = BLOCK_STATES.index("active_pending_free")
@@ -44,6 +44,9 @@ class Lifetimes:
     """Index into Snapshot.stacks of who allocated it; -1 where that is not recorded."""
     block: IntColumn
     """Row of its block in the final state; -1 when it is gone."""
+    address: AddressColumn
+    is_pending_at_end: NDArray[np.bool_]
+    """Its block of the final state is freed, but waits for another stream."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -129,10 +132,31 @@ class Replay:
 
     def pending_at(self, event: int) -> int:
         """Bytes that were freed but waited for another stream after this event (part of what was live)."""
-        later = slice(event + 1, None)
-        action, size = self.events.action[later], rounded(self.events.size_bytes[later])
-        begun, done = int(size[action == _CODE["free_requested"]].sum()), int(size[action == _FREE].sum())
-        return max(0, self.pending_at_end_bytes - begun + done)
+        return int(self.lifetimes.size_bytes[self.pending_after(event)].sum())
+
+    def pending_after(self, event: int) -> NDArray[np.bool_]:
+        """Which lifetimes, of those live after this event, are freed and wait for another stream.
+
+        What waits was asked to be freed before: no such request of it stands between the event and its end.
+        """
+        lifetimes, events, count = self.lifetimes, self.events, len(self.events)
+        rows = np.flatnonzero(lifetimes.live_after(event) & (lifetimes.is_pending_at_end | (lifetimes.end < count)))
+        end = lifetimes.end[rows]
+        freed = end < count
+        # A lifetime whose free went unrecorded ends at another event: nothing says that it waited.
+        freed[freed] = (events.action[end[freed]] == _FREE) & (
+            events.address[end[freed]] == lifetimes.address[rows[freed]]
+        )
+        rows = rows[freed | lifetimes.is_pending_at_end[rows]]
+        later = np.flatnonzero(events.action[event + 1 :] == _CODE["free_requested"]) + event + 1
+        if len(later) and len(rows):
+            asked, first = np.unique(events.address[later], return_index=True)
+            place = np.minimum(np.searchsorted(asked, lifetimes.address[rows]), len(asked) - 1)
+            held = (asked[place] == lifetimes.address[rows]) & (later[first[place]] <= lifetimes.end[rows])
+            rows = rows[~held]
+        waiting = np.zeros(len(lifetimes), dtype=np.bool_)
+        waiting[rows] = True
+        return waiting
 
     def is_final(self, event: int) -> bool:
         """Whether nothing changed after this event: the final state is that of the event."""
@@ -243,8 +267,11 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
     )
     allocated = np.concatenate([paired[start_rows], np.ones(len(twice_rows) + len(gone_rows), dtype=np.bool_)])
     size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated)
+    waits = np.zeros(len(start), dtype=np.bool_)
+    waits[final_block >= 0] = snapshot.blocks.state[final_block[final_block >= 0]] == _PENDING
+    where = np.concatenate([address[start_rows], address[twice_rows], address[gone_rows]])
     return (
-        Lifetimes(start=start, end=end, size_bytes=size, stack=stack, block=final_block),
+        Lifetimes(start, end, size, stack, final_block, where, waits),
         Disagreement(
             allocated_twice=len(twice_rows),
             freed_twice=int((unopened & same & ~is_final).sum()),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..allocator.owners import ownership_of
-from ..allocator.stacks import CATEGORY_WORDS, python_frames
+from ..allocator.stacks import python_frames
 from ..errors import InputRefused
 from ..facts import derive_facts
 from ..facts.allocator import latest_oom, moment
@@ -186,14 +186,12 @@ def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid:
     size, count = ownership.live_by_kind(event)
     categories: dict[str, Held] = {}
     stacks: dict[Stack, Held] = {}
-    for kind, reading in enumerate(ownership.readings):
-        held = Held(int(size[kind]), int(count[kind]))
-        if held.count:
-            word = CATEGORY_WORDS[reading.category]
-            categories[word] = categories.get(word, NOTHING) + held
-            if kind < len(snapshot.stacks):
-                stack = _own_frames(snapshot.stacks[kind])
-                stacks[stack] = stacks.get(stack, NOTHING) + held
+    for share in ownership.shares(event):
+        categories[share.part] = categories.get(share.part, NOTHING) + Held(share.bytes, share.count)
+    for kind, frames in enumerate(snapshot.stacks):
+        if count[kind]:
+            stack = _own_frames(frames)
+            stacks[stack] = stacks.get(stack, NOTHING) + Held(int(size[kind]), int(count[kind]))
     return Place(
         where=device_member(device, snapshot.backend),
         moment=when,

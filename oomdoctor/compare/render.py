@@ -21,23 +21,37 @@ from .places import Held, Place, Side, Stack
 from .spread import Spread
 
 SCHEMA = "oomdoctor.diff/1"
-_WIDTH = 80
+WIDTH = 80
+_NARROW = 60
 
 
-def as_terminal(sections: tuple[Section, ...]) -> str:
-    """Plain text, 80 columns wide."""
+def as_terminal(sections: tuple[Section, ...], width: int = WIDTH) -> str:
+    """Plain text of so many columns. Where they are few, each row of a table is a name with its figures below it."""
     out = io.StringIO()
-    console = Console(file=out, width=_WIDTH, no_color=True, force_terminal=False, color_system=None)
+    console = Console(file=out, width=width, no_color=True, force_terminal=False, color_system=None)
     for section in sections:
         console.print()
         console.print(Text(one_line(section.title)))
         for line in section.lines:
             console.print(Padding(Text(one_line(line), overflow="fold"), (0, 0, 0, 2)), highlight=False)
         if section.rows:
-            console.print(Padding(_grid(section), (0, 0, 0, 2)))
+            console.print(
+                Padding(_stacked(section) if width < _NARROW else _grid(section), (0, 0, 0, 2)), highlight=False
+            )
         if section.remark:
             console.print(Padding(Text(section.remark, overflow="fold"), (0, 0, 0, 2)), highlight=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _stacked(section: Section) -> Text:
+    """One figure a line: columns would break every name and number."""
+    lines = []
+    for row in section.rows:
+        lines.append(one_line(row[0]))
+        for name, each in zip(section.head[1:], row[1:], strict=False):
+            if each:
+                lines.append(f"  {one_line(name)}: {one_line(each)}" if name else f"  {one_line(each)}")
+    return Text("\n".join(lines), overflow="fold")
 
 
 def _grid(section: Section) -> Table:

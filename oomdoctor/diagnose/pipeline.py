@@ -87,7 +87,7 @@ def diagnose_evidence(
         environment=_environment(told, facts),
         series=all_series(evidence),
         excerpts=evidence.excerpts,
-        holdings=holdings(evidence, facts),
+        holdings=holdings(evidence, facts, device_budgets),
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
         estimated=None if quoted else estimated(told, facts, known),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..allocator.owners import WORKSPACE
 from ..allocator.stacks import FORWARD, Category
 from ..language import N_
 from ..model.evidence import Evidence
@@ -18,7 +19,7 @@ from ..model.source import Source
 from ..model.units import format_bytes, format_seconds
 from .deriver import computed, device_member
 from .device_records import library_records, snapshot_of, speaking_records
-from .unheld import WORKSPACE, read_unheld
+from .unheld import read_unheld
 
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "owner.weights_bytes": ("parameters", "buffers"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..language import N_
 from ..model.diagnosis import Holding, HoldingPart
 from ..model.evidence import Evidence
 from ..model.run import CensusGroup
+from ..model.source import KnownBy
 from .census import speaking_censuses, words
 from .device_records import snapshot_of
 from .live_parts import part_of
@@ -31,10 +34,19 @@ def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
         for part, others in small.items():
             size, count = sum(group.bytes for group in others), sum(group.count for group in others)
             rows.append(
-                Holding(member, N_("{others} smaller owners").format(others=len(others)), size, count, how, part)
+                Holding(
+                    member,
+                    N_("{others} smaller owners").format(others=len(others)),
+                    size,
+                    count,
+                    how,
+                    part,
+                    known_by=KnownBy.CENSUS,
+                )
             )
         for blocks in read_unheld(device, snapshot_of(evidence, record)):
-            rows.append(Holding(member, blocks.owner, blocks.bytes, blocks.count, blocks.how, blocks.part))
+            row = Holding(member, blocks.owner, blocks.bytes, blocks.count, blocks.how, blocks.part)
+            rows.append(replace(row, known_by=blocks.known_by))
         if rows:
             found[member] = tuple(rows)
     return found
@@ -42,4 +54,4 @@ def census_holdings(evidence: Evidence) -> dict[str, tuple[Holding, ...]]:
 
 def _row(member: str, group: CensusGroup, how: str) -> Holding:
     parts = tuple(HoldingPart(name, size) for name, size in group.parts)
-    return Holding(member, words(group), group.bytes, group.count, how, part_of(group), parts)
+    return Holding(member, words(group), group.bytes, group.count, how, part_of(group), parts, KnownBy.CENSUS)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.facts import FactSet
 
-_ROUNDING = 0.005
+ROUNDING = 0.005
 """Figures printed with two decimals may together pass the total by this share of it; a part is then trimmed by less
 than the rounding of its own figure."""
 
@@ -17,7 +17,7 @@ Wanted = tuple[str, int | None, str]
 
 def close(where: str, total: int, wanted: Iterable[Wanted], request: int | None = None) -> Budget:
     """A budget of what is physically there: parts that fit, surest first; what they leave is unattributed."""
-    left, parts, slack = total, [], round(_ROUNDING * total)
+    left, parts, slack = total, [], round(ROUNDING * total)
     for name, size, how in wanted:
         if size is None or size <= 0 or size > left + slack or left == 0:
             continue

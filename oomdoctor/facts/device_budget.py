@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..allocator.owners import WAITING, Share
 from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.diagnosis import Budget
@@ -21,12 +22,13 @@ from .deriver import device_member
 from .device_records import processes_beside, reading_at_failure, run_of, speaking_records
 from .devices import last_reading
 from .live_parts import UNDIVIDED, Counted, counted_parts, live_parts
+from .stack_shares import stack_shares
 
 RESERVE = N_("the driver's reserve")
 FREE = "free"
 BEYOND_CAP = N_("free beyond the cap of the process")
 CONTEXT = N_("context and libraries")
-PENDING = N_("freed, waiting for another stream")
+PENDING = WAITING
 IDLE = N_("idle in blocks of the allocator")
 IDLE_IN_GRAPHS = N_("idle in graph pools")
 FOREIGN = N_("other processes")
@@ -66,6 +68,9 @@ class _Device:
     @property
     def value(self) -> Values:
         return Values(self.facts, self.member)
+
+    def _shares(self) -> tuple[Share, ...] | None:
+        return stack_shares(self.evidence, self.facts, self.member)
 
     def failed(self) -> Budget | None:
         """At the failure."""
@@ -118,7 +123,7 @@ class _Device:
         held, pending = 0, 0
         if allocated is not None:
             told_by = N_("counted by the allocator") if self.record is not None else N_("printed by the allocator")
-            parts = live_parts(allocated, self.counted, self.member, self.facts, told_by)
+            parts = live_parts(allocated, self.counted, self._shares(), told_by)
             held, pending = sum(size for _, size, _ in parts), max(0, (active or 0) - allocated)
             yield from parts
         yield PENDING, pending, N_("computed: active - allocated")
@@ -215,7 +220,7 @@ class _Device:
         if value.flag("oom.failed") or reserved is None or reserved <= 0 or allocated is None:
             return None
         pending = value("allocator.pending_free_bytes") or 0
-        parts = live_parts(allocated, None, self.member, self.facts, N_("measured by the snapshot"))
+        parts = live_parts(allocated, None, self._shares(), N_("measured by the snapshot"))
         private = value("allocator.private_idle_bytes") or 0
         wanted: list[Wanted] = [
             *parts,
@@ -223,7 +228,12 @@ class _Device:
             (IDLE_IN_GRAPHS, private, N_("measured by the snapshot")),
             (IDLE, reserved - allocated - pending - private, "computed"),
         ]
-        return close(f"{self.member} reserved by torch", reserved, wanted)
+        return close(reserved_by_torch(self.member), reserved, wanted)
+
+
+def reserved_by_torch(member: str) -> str:
+    """The place of a budget of what torch had reserved on a device of which nothing else is known."""
+    return f"{member} reserved by torch"
 
 
 def _beside(run: RunRecord, record: DeviceOomRecord, reading: DeviceReading, left: int) -> Iterator[Wanted]:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..allocator.owners import (
+    BY_SIZE,
+    CATEGORY_PARTS,
+    GRAPH_POOLS,
+    OF_NO_KIND,
+    WAITING,
+    WITHOUT_STACK,
+    WORKSPACE,
+    Share,
+)
 from ..language import N_
 from ..model.evidence import Evidence
-from ..model.facts import FactSet
 from ..model.run import Census, CensusDevice, CensusGroup, DeviceOomRecord
 from .census import speaking_censuses
+from .closing import ROUNDING
 from .device_records import snapshot_of
-from .registry import OWNED_CATEGORIES
 from .unheld import NOBODY, read_unheld
 
 Part = tuple[str, int, str]
@@ -22,9 +31,10 @@ RUNNING = N_("activations of running forward passes")
 BY_VARIABLES = N_("held by variables and containers")
 BY_NO_VARIABLE = N_("tensors that no variable leads to")
 """Also the owner's name in the census."""
-WITHOUT_STACK = N_("live tensors whose stack was not recorded")
-OF_NO_KIND = N_("live tensors of no known kind")
 UNDIVIDED = N_("live tensors of this process")
+
+LIVE_RESTS = frozenset({NOBODY, OF_NO_KIND, UNDIVIDED})
+"""What live bytes are called that nothing divides up."""
 
 _OF_CENSUS: Mapping[str, str] = {
     "parameters": N_("weights and buffers"),
@@ -85,9 +95,9 @@ def _unheld(evidence: Evidence, device: CensusDevice, record: DeviceOomRecord, c
     return tuple((name, size, how) for (name, how), size in sizes.items())
 
 
-def live_parts(live: int, counted: Counted | None, member: str, facts: FactSet, told_by: str) -> tuple[Part, ...]:
+def live_parts(live: int, counted: Counted | None, shares: Sequence[Share] | None, told_by: str) -> tuple[Part, ...]:
     """The parts of `live` bytes; together they are at least as much (another thread may have taken some meanwhile)."""
-    by_stacks = None if counted is not None else _by_stacks(live, member, facts)
+    by_stacks = None if counted is not None else _by_stacks(live, shares)
     if counted is not None:
         parts, rest, how = counted.parts, NOBODY, N_("allocated before or after the census was taken")
     elif by_stacks is not None:
@@ -98,11 +108,25 @@ def live_parts(live: int, counted: Counted | None, member: str, facts: FactSet, 
     return (*parts, (rest, left, how)) if left > 0 else parts
 
 
-def _by_stacks(live: int, member: str, facts: FactSet) -> tuple[Part, ...] | None:
-    """What a snapshot's stacks tell; None without a snapshot, or where it is of another moment."""
-    if facts.value("owner.unrecorded_bytes", member) is None:
+def _by_stacks(live: int, shares: Sequence[Share] | None) -> tuple[Part, ...] | None:
+    """What a snapshot's stacks tell; None without a snapshot, or where it is of another moment.
+
+    A message rounds what was live: figures that differ by no more are of one moment.
+    """
+    if shares is None:
         return None
-    parts = [(label, facts.size(name, member) or 0, _BY_STACKS) for name, label in OWNED_CATEGORIES]
-    parts.append((WITHOUT_STACK, facts.size("owner.unrecorded_bytes", member) or 0, N_("computed from the snapshot")))
-    known = sum(size for _, size, _ in parts)
-    return tuple(part for part in parts if part[1]) if known <= live else None
+    sizes: dict[str, int] = {}
+    for share in shares:
+        if share.part != WAITING:
+            sizes[share.part] = sizes.get(share.part, 0) + share.bytes
+    known = sum(sizes.values())
+    if known > live + ROUNDING * live:
+        return None
+    how = {
+        WITHOUT_STACK: N_("computed from the snapshot"),
+        OF_NO_KIND: N_("by the stacks of the snapshot, which tell no purpose"),
+    }
+    how |= {WORKSPACE: BY_SIZE, GRAPH_POOLS: N_("measured by the snapshot")}
+    order = {part: place for place, part in enumerate(dict.fromkeys(CATEGORY_PARTS.values()))}
+    ranked = sorted(sizes, key=lambda part: order.get(part, len(order)))
+    return tuple((part, sizes[part], how.get(part, _BY_STACKS)) for part in ranked)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..allocator.owners import BY_SIZE, CUBLAS_WORKSPACE_BYTES, WORKSPACE
 from ..allocator.stacks import FORWARD, Category, StackReading, read_stack
 from ..language import N_
 from ..model.run import CensusDevice
 from ..model.snapshot import Snapshot
+from ..model.source import KnownBy
 
 NOBODY = "no Python object leads to them"
-WORKSPACE = N_("workspaces of cuBLAS")
 IN_GRAPH_POOLS = N_("in graph pools, no Python object leads to them")
 _PARTS = {
     Category.WEIGHTS: N_("weights in flight"),
@@ -27,11 +28,7 @@ _PARTS = {
 PARTS = (*dict.fromkeys(_PARTS.values()), WORKSPACE, IN_GRAPH_POOLS, NOBODY)
 """All names that such blocks can have in a budget."""
 
-_CUBLAS_WORKSPACE_BYTES = 8_519_680
-"""What torch allocates for cuBLAS, once a stream (`:4096:2:16:8`, its own setting but for Hopper): 4096 KiB twice and
-16 KiB eight times. Nobody else asks for such a size."""
 _BY_STACK = N_("stack of the allocation; no Python object leads to it")
-_BY_SIZE = N_("by its size, which only torch's workspace for cuBLAS has")
 _BY_POOL = N_("a private pool; no Python object leads to it")
 _UNNAMED = N_("no stack was recorded, and no Python object leads to it")
 
@@ -48,6 +45,13 @@ class Unheld:
     bytes: int
     count: int
     how: str
+
+    @property
+    def known_by(self) -> KnownBy:
+        """What tells the part."""
+        if self.part == NOBODY:
+            return KnownBy.NOT_KNOWN
+        return KnownBy.STACKS if self.how == _BY_STACK else KnownBy.ALLOCATOR
 
 
 def read_unheld(device: CensusDevice, snapshot: Snapshot | None) -> tuple[Unheld, ...]:
@@ -87,8 +91,8 @@ def _kind(snapshot: Snapshot, row: int, readings: dict[int, StackReading]) -> tu
     if stack >= 0 and stack not in readings:
         readings[stack] = read_stack(snapshot.stacks[stack])
     reading = readings.get(stack)
-    if int(snapshot.blocks.requested_bytes[row]) == _CUBLAS_WORKSPACE_BYTES:
-        return WORKSPACE, N_("workspace of cuBLAS"), Category.OTHER, _BY_SIZE
+    if int(snapshot.blocks.requested_bytes[row]) == CUBLAS_WORKSPACE_BYTES:
+        return WORKSPACE, "workspace of cuBLAS", Category.OTHER, BY_SIZE
     if snapshot.segments.private_pool[snapshot.blocks.segment[row]]:
         owner = reading.owner if reading is not None else N_("in a private pool")
         return IN_GRAPH_POOLS, owner, Category.OTHER, _BY_POOL

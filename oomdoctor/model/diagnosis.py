@@ -9,6 +9,7 @@ from enum import Enum
 from .estimated import Estimated
 from .facts import FactSet, FactValue
 from .failed_request import FailedRequest
+from .source import KnownBy
 from .window import Window
 
 
@@ -254,6 +255,8 @@ class Holding:
     """The part of the place's budget that it belongs to; empty where that is not known."""
     parts: tuple[HoldingPart, ...] = ()
     """The largest, not necessarily all."""
+    known_by: KnownBy = KnownBy.NOT_KNOWN
+    """What tells the category."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from ..language import N_
 
@@ -27,3 +28,16 @@ class Source:
         if self.line is not None:
             place += f":{self.line}"
         return f"{place} ({self.record})" if self.record else place
+
+
+class KnownBy(str, Enum):
+    """What tells the category of memory."""
+
+    CENSUS = "census"
+    STACKS = "stacks"
+    ANNOTATION = "annotation"
+    ALLOCATOR = "allocator"
+    """Its size, its pool or its state, which nothing else has."""
+    MEASURED = "measured"
+    """By the driver, or by the probe on the host."""
+    NOT_KNOWN = "not known"

@@ -119,11 +119,15 @@ class _Writer:
         return None if value is None or isinstance(value, str) else round(value)
 
     def _evidence(self) -> tuple[EvidenceItem, ...]:
-        """What the conditions stood on, each fact once on each side; the strongest conditions first."""
-        found: dict[tuple[str, str], EvidenceItem] = {}
+        """What the conditions stood on, each fact once; the strongest conditions first.
+
+        Conditions of a list are alternatives, and those of a stronger one ask more of the same facts: a fact that one
+        of them stands on falls short of another, and does not speak against the finding.
+        """
+        found: dict[str, EvidenceItem] = {}
         strength = ("confirms", "supports", "when")
         speaking = [step for step in self.outcome.trace if step.role in strength and step.value is not None]
-        for step in sorted(speaking, key=lambda step: strength.index(step.role)):
+        for step in sorted(speaking, key=lambda step: (not step.value, strength.index(step.role))):
             speaks = "for" if step.value else "against"
             for name in step.condition.evaluate(self.lookup).facts:
                 fact, spec = self.facts.find(name, self.member), self.facts.specs[name]
@@ -131,8 +135,8 @@ class _Writer:
                     item = EvidenceItem(
                         name, fact.value, spec.type.value, str(fact.source), speaks, spec.meaning, step.condition.text
                     )
-                    found.setdefault((name, speaks), item)
-        return tuple(sorted(found.values(), key=lambda item: item.speaks != "for"))
+                    found.setdefault(name, item)
+        return tuple(found.values())
 
     def _not_remedies(self) -> Iterator[NotRemedy]:
         for original, item in zip(

@@ -202,6 +202,7 @@ def _owner(holding: Holding) -> dict[str, Any]:
         "bytes": holding.bytes,
         "count": holding.count,
         "how_known": holding.how_known,
+        "known_by": holding.known_by.value,
         "parts": [{"name": part.name, "bytes": part.bytes} for part in holding.parts],
     }
 

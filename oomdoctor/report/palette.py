@@ -36,21 +36,21 @@ CATEGORIES = (
     Category("free", N_("free"), "#ffffff", ("free ", "available", "unused", "left for", "below the limit")),
     Category(
         "others", N_("other processes"), "#bb6e36",
-        ("other process", "foreign", "neighbour", "other user", "others"),
+        ("other process", "processes on", "foreign", "neighbour", "other user", "others"),
     ),
     Category("gradients", N_("gradients"), "#9baffa", ("gradient", "grads", "grad ")),
     Category("optimizer", N_("optimizer state"), "#e1d7fe", ("optimizer", "optimiser", "adam", "moments", "master")),
     Category(
         "activations", N_("activations"), "#d9b040",
         ("activation", "workspace", "temporar", "compute buffer", "logits", "batches", "attention scores",
-         "saved for backward"),
+         "saved for backward", "copies"),
     ),
     Category("kv", N_("keys and values"), "#639774", ("kv", "keys and values", "key/value", "past_key")),
     Category("weights", N_("weights"), "#567fec", ("weight", "parameter", "buffers of the model", "model")),
     Category(
         "context", N_("context and libraries"), "#9292ac",
-        ("context", "librar", "driver", "nccl", "cublas", "cudnn", "kernel", "non-torch", "outside", "graph",
-         "other mappings"),
+        ("context", "librar", "driver", "nccl", "communication", "cublas", "cudnn", "kernel", "non-torch", "outside",
+         "graph", "other mappings"),
     ),
     Category("held", N_("live, kind not known"), "#c2c888"),
 )  # fmt: skip

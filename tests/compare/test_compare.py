@@ -16,7 +16,8 @@ from oomdoctor.bundle.records import encode_record
 from oomdoctor.cli.main import oomdoctor
 from oomdoctor.compare.change import align, compare_sides
 from oomdoctor.compare.outline import outline_change
-from oomdoctor.compare.places import Held, Place, Side
+from oomdoctor.compare.places import Held, Place, Side, read_side
+from oomdoctor.compare.render import as_terminal
 from oomdoctor.errors import InputRefused, UsageError
 
 MAIN = "/home/me/train.py"
@@ -206,6 +207,14 @@ def test_lines_of_the_terminal_form_fit_80_columns(tmp_path: Path) -> None:
         _snapshot(tmp_path / "a", _device(3)), _snapshot(tmp_path / "b", _device(8, file=deep)), "--format", "terminal"
     ).stdout
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_in_forty_columns_each_row_is_a_name_with_its_figures_below_it(tmp_path: Path) -> None:
+    sides = (read_side(_snapshot(tmp_path / f"{n}.pickle", _device(n))) for n in (3, 9))
+    lines = as_terminal(outline_change(compare_sides(*sides)), 40).splitlines()
+    assert max(map(len, lines)) <= 40
+    place = lines.index("  reserved")
+    assert [line.split(":")[0].strip() for line in lines[place + 1 : place + 4]] == ["before", "after", "change"]
 
 
 @given(

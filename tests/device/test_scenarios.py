@@ -184,6 +184,9 @@ def _check_diagnosis(outcome: Outcome) -> None:
     came_out = (outcome.report["verdict"], diagnoses[0]["cause"] if diagnoses else None)
     planted = (outcome.scenario.verdict, outcome.scenario.cause)
     told = [(one["rule"], one["cause"], one["confidence"], one["owner"]) for one in diagnoses]
+    for each in diagnoses:
+        facts = [item["fact"] for item in each["evidence"]]
+        assert len(facts) == len(set(facts)), f"{each['rule']} has a fact on both sides"
     assert came_out == planted, f"{told} {outcome.report['summary']}"
     if outcome.scenario.owner is not None:
         assert outcome.scenario.owner in (diagnoses[0]["owner"] or ""), told

@@ -16,10 +16,12 @@ from oomdoctor.facts import derive_facts
 from oomdoctor.facts.allocator import derive
 from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.focus import focus
+from oomdoctor.facts.holdings import holdings
 from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.facts.series import all_series
-from oomdoctor.facts.snapshot_views import snapshot_holdings, snapshot_series
+from oomdoctor.facts.snapshot_views import snapshot_series
+from oomdoctor.model.diagnosis import Holding
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.facts import FactSet, FactValue
@@ -38,6 +40,10 @@ def _facts(*snapshots: Snapshot, events: tuple[LogEvent, ...] = ()) -> FactSet:
     facts = FactSet(REGISTRY)
     derive(Evidence(snapshots=snapshots, events=events), facts)
     return facts
+
+
+def _holdings(snapshot: Snapshot) -> tuple[Holding, ...]:
+    return holdings(Evidence(snapshots=(snapshot,)), _facts(snapshot))
 
 
 def _of(facts: FactSet, *names: str, member: str = "cuda:0") -> tuple[FactValue | None, ...]:
@@ -234,7 +240,7 @@ def test_a_damaged_file_is_refused_or_gives_facts(
         found = read_snapshot(path)
         _facts(found)
         snapshot_series(found)
-        snapshot_holdings(found)
+        _holdings(found)
 
 
 def test_the_curve_keeps_its_extremes(tmp_path: Path) -> None:
@@ -260,11 +266,11 @@ def test_the_rows_of_the_table_add_up_to_what_was_allocated(tmp_path: Path) -> N
     for line in range(50):
         device.malloc((line + 1) * MIB, programs.at(line))
     found = _read(device, tmp_path)
-    rows = snapshot_holdings(found)
-    assert (len(rows), rows[-1].owner) == (21, "30 other owners")
+    rows = _holdings(found)
+    assert (len(rows), rows[0].owner) == (21, "30 smaller owners")
     assert sum(row.bytes for row in rows) == found.allocated_bytes
     assert sum(row.count for row in rows) == 50
-    assert rows[0].owner == f"{programs.FILE}:49 in <module>"
+    assert rows[1].owner == f"{programs.FILE}:49 in <module>"
 
 
 @pytest.mark.skipif(not GENUINE.exists(), reason="the recorded scenarios are not beside this checkout")
@@ -285,7 +291,7 @@ def test_recorded_runs_tell_their_planted_cause(scenario: str, told: dict[str, F
     found = read_snapshot(GENUINE / scenario / "snapshot.pickle")
     facts = _facts(found)
     assert {name: facts.value(name, "cuda:0") for name in told} == told
-    assert sum(row.bytes for row in snapshot_holdings(found)) == found.allocated_bytes
+    assert sum(row.bytes for row in _holdings(found)) == found.allocated_bytes
     values = dict(zip(names := ("oom.reserved_bytes", "oom.allocated_bytes"), _of(facts, *names), strict=True))
     if scenario == "e_fragmentation":
         requested, largest = _of(facts, "oom.requested_bytes", "allocator.largest_free_block_bytes")

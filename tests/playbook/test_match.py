@@ -9,6 +9,7 @@ from oomdoctor.facts import derive_facts
 from oomdoctor.language import speaking
 from oomdoctor.model.diagnosis import Confidence
 from oomdoctor.model.units import GIB, MIB
+from oomdoctor.playbook.cases import case_facts
 from oomdoctor.playbook.evaluate import Outcome, evaluate_rule
 from oomdoctor.playbook.load import Playbook, load_playbook
 from oomdoctor.playbook.match import match_rules
@@ -196,3 +197,24 @@ def test_the_whole_playbook_takes_no_more_than_twenty_milliseconds():
             match_rules(playbook, given)
             taken.append((time.process_time() - started, path.name))
         assert min(taken[-3:])[0] <= 0.02, min(taken[-3:])
+
+
+def test_no_fact_speaks_for_and_against_a_finding():
+    """Over the cases of every rule: a condition that fails says nothing against what the same fact supports."""
+    playbook = load_playbook()
+    found = 0
+    for each in playbook.rules:
+        for case in each.cases:
+            for one in match_rules(Playbook((each,)), case_facts(case)):
+                told = [item.fact for item in one.evidence]
+                assert len(told) == len(set(told)), (each.id, case.name)
+                found += 1
+    assert found > len(playbook.rules) / 2
+
+
+def test_alternatives_that_do_not_hold_do_not_speak_against_the_one_that_does():
+    (scores,) = (each for each in load_playbook().rules if each.id == "ACT003")
+    told = {"oom__failed": True, "activity__operation": "attention-scores", "oom__requested_bytes": 23 * GIB}
+    (found,) = match_rules(Playbook((scores,)), facts(**told, oom__allocated_bytes=3 * GIB))
+    assert found.confidence is Confidence.CONFIRMED
+    assert {item.speaks for item in found.evidence} == {"for"}
