@@ -71,16 +71,23 @@ def read_snapshot(
     def build(content: object) -> Snapshot:
         try:
             if isinstance(content, CutContent):
-                return _snapshot(content.content, shown, content.rows)
-            return _snapshot(content, shown, None)
-        except InputRefused as error:
-            raise InputRefused(
-                N_("it is a pickle, but no PyTorch memory snapshot: {error}").format(error=error)
-            ) from error
+                return snapshot_of(content.content, shown, content.rows)
+            return snapshot_of(content, shown)
         except (RecursionError, MemoryError) as error:
             raise InputRefused(N_("it is nested too deeply, or too large, for a memory snapshot")) from error
 
     return load_plain(path, build, cut_rows, progress)
+
+
+def snapshot_of(content: object, shown: str, cut: EventRows | None = None) -> Snapshot:
+    """The snapshot in an unpickled `content`, called `shown`; `cut` are events read apart from it.
+
+    Raises InputRefused for what is none.
+    """
+    try:
+        return _snapshot(content, shown, cut)
+    except InputRefused as error:
+        raise InputRefused(N_("it is a pickle, but no PyTorch memory snapshot: {error}").format(error=error)) from error
 
 
 def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
@@ -183,7 +190,7 @@ def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, boo
             "requested sizes of blocks",
         ),
         state=state,
-        stack=stacks.rows(_block_frames(block_rows)),
+        stack=stacks.rows(list(map(frames_of_block, block_rows))),
     )
     return segments, blocks, with_history
 
@@ -218,17 +225,12 @@ def _block_addresses(rows: list[_Row], segments: Segments, owner: IntColumn, siz
     )
 
 
-def _block_frames(rows: list[_Row]) -> list[Any]:
-    """The frames of each block: its own, or those of its latest allocation in `history`; none for an idle block."""
-    found = []
-    for row in rows:
-        frames = row.get("frames")
-        history = row.get("history")
-        if frames is None and history and row.get("state") != "inactive":
-            latest = _rows(history, "histories of blocks")[0]
-            frames = latest.get("frames")
-        found.append(frames)
-    return found
+def frames_of_block(row: _Row) -> Any:
+    """Its own frames, or those of its latest allocation in `history`; None for an idle block without any."""
+    frames, history = row.get("frames"), row.get("history")
+    if frames is None and history and row.get("state") != "inactive":
+        frames = _rows(history, "histories of blocks")[0].get("frames")
+    return frames
 
 
 # --- events ------------------------------------------------------------------------------------------------------

@@ -5,26 +5,16 @@ from __future__ import annotations
 import bz2
 import csv
 import json
-import pickle
-import pickletools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from snapshots import programs
-from snapshots.make import Device, frame, snapshot, without_addresses, write
+from snapshots.make import Device, frame, snapshot, write
 
 from oomdoctor.cli.main import oomdoctor
 from oomdoctor.errors import InputRefused, UsageError
-
-VIEWER_OPCODES = {
-    "APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPUT", "BINUNICODE", "DICT",
-    "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "FRAME", "LIST", "LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK",
-    "MEMOIZE", "NEWFALSE", "NEWTRUE", "NONE", "PROTO", "SETITEM", "SETITEMS", "SHORT_BINUNICODE", "STOP", "TUPLE",
-    "TUPLE1", "TUPLE2", "TUPLE3",
-}  # fmt: skip
-"""What torch/utils/viz/MemoryViz.js knows (read in torch's source, November 2026)."""
 
 
 def _export(path: Path, form: str, *options: str) -> Path:
@@ -133,25 +123,6 @@ def test_a_failure_is_marked(tmp_path: Path) -> None:
     device.fail(1 << 30, 5 << 20, [])
     (mark,) = [e for e in _trace(write(tmp_path / "s.pickle", snapshot(device))) if e["ph"] == "i"]
     assert mark["args"] == {"requested_bytes": 1 << 30, "free_bytes": 5 << 20}
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_the_viewer_gets_a_pickle_that_it_can_open(tmp_path: Path, device: Device, old: bool) -> None:
-    content = snapshot(device)
-    if old:
-        content = without_addresses(content)
-    path = write(tmp_path / "new.pickle", content, protocol=5, packed=True)
-    target = _export(path, "viewer")
-    assert pickle.loads(target.read_bytes()) == content
-    opcodes = list(pickletools.genops(target.read_bytes()))
-    assert {opcode.name for opcode, _, _ in opcodes} <= VIEWER_OPCODES
-    assert opcodes[0][1] == 4
-
-
-def test_a_bare_list_of_segments_becomes_a_snapshot(tmp_path: Path, device: Device) -> None:
-    segments = snapshot(device)["segments"]
-    path = write(tmp_path / "list.pickle", segments)
-    assert pickle.loads(_export(path, "viewer").read_bytes()) == {"segments": segments, "device_traces": []}
 
 
 def test_the_snapshot_itself_is_never_overwritten(path: Path) -> None:
