@@ -105,7 +105,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     report, status, _ = analyze(tmp_path / "empty.log")
     assert status == 3
-    assert only_input(report)["why"] == "the file is empty"
+    assert only_input(report)["why"] == "the file is empty; copy it again, or have it written anew"
 
 
 def test_a_missing_file_is_refused_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     report, status, _ = analyze(tmp_path / "pipe")
     assert status == 3
-    assert only_input(report)["why"] == "the file is empty"
+    assert only_input(report)["why"] == "the file is empty; copy it again, or have it written anew"
 
 
 def test_an_empty_name_is_not_the_folder_that_we_are_in(tmp_path: Path) -> None:

@@ -229,7 +229,9 @@ class _Reading:
         if kind is InputKind.LOG:
             self._read_log(stream, shown, size_bytes)
         elif kind is InputKind.EMPTY:
-            why = N_("it is a damaged gzip file") if is_gzip(head) and head else N_("the file is empty")
+            why = N_("the file is empty; copy it again, or have it written anew")
+            if is_gzip(head) and head:
+                why = N_("it is a damaged gzip file; copy it again, or have it written anew")
             self.record(shown, kind.value, "refused", why)
         elif kind is InputKind.ARCHIVE:
             content = gunzip_head(head) if is_gzip(head) else head

@@ -119,7 +119,7 @@ def load_plain(
             magic = opened.read(len(_XZ_MAGIC))
             opened.seek(0)
             if not magic:
-                raise InputRefused(N_("the file is empty"))
+                raise InputRefused(N_("the file is empty; copy it again, or have it written anew"))
             file: IO[bytes] = opened
             if magic.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
                 plain = _unpacked(opened, magic, _MOST_EXPANSION * size + 64 * MIB)

@@ -21,7 +21,8 @@ from .snapshot_annotations import read_annotations
 from .snapshot_columns import StackTable, addresses, coded, field, flags, integers, is_size, sizes
 
 _STATES = {name: code for code, name in enumerate(BLOCK_STATES)} | {"active_awaiting_free": 2}
-_ACTION_CODES = {name: code for code, name in enumerate(ACTIONS)}
+_ACTION_CODES = {name: code for code, name in enumerate(ACTIONS)} | {"workspace_snapshot": ACTIONS.index("snapshot")}
+"""The allocator of torch_npu for workspaces of operators, whose segments and events stand beside the others."""
 _UNKNOWN_ACTION, _OOM = _ACTION_CODES["unknown"], _ACTION_CODES["oom"]
 _SMALL_SEGMENT_BYTES = 2 * MIB
 
@@ -40,6 +41,7 @@ _BACKEND_MARKS = (
     ("NPUCachingAllocator", "npu"),
     ("XPUCachingAllocator", "xpu"),
     ("libc10_xpu", "xpu"),
+    ("torch/xpu/", "xpu"),
     ("HIPCachingAllocator", "hip"),
     ("c10::hip::", "hip"),
     ("libc10_hip", "hip"),
@@ -49,6 +51,8 @@ _BACKEND_MARKS = (
     ("libtorch_cuda", "cuda"),
 )
 """Only what no other backend has: `torch/cuda/….py` and `at::cuda` are in the stacks of ROCm as well."""
+_XPU_SETTINGS = {"PYTORCH_ALLOC_CONF", "expandable_segments"}
+"""Those of CUDA are more, torch_npu writes none."""
 
 _Row = dict[str, Any]
 
@@ -87,7 +91,12 @@ def snapshot_of(content: object, shown: str, cut: EventRows | None = None) -> Sn
     try:
         return _snapshot(content, shown, cut)
     except InputRefused as error:
-        raise InputRefused(N_("it is a pickle, but no PyTorch memory snapshot: {error}").format(error=error)) from error
+        raise InputRefused(
+            N_(
+                "it is a pickle, but no PyTorch memory snapshot: {error}; give the file that `_dump_snapshot` of "
+                "torch.cuda.memory (or of another device) wrote, or have it written anew"
+            ).format(error=error)
+        ) from error
 
 
 def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
@@ -132,14 +141,14 @@ def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
 
 def _list(value: object, what: str) -> list[Any]:
     if not isinstance(value, (list, tuple)):
-        raise InputRefused(f"{what} must be a list")
+        raise InputRefused(N_("{what} must be a list").format(what=what))
     return value if isinstance(value, list) else list(value)
 
 
 def _rows(value: object, what: str) -> list[_Row]:
     rows = _list(value, what)
     if not set(map(type, rows)) <= {dict}:
-        raise InputRefused(f"{what} must be a list of dicts")
+        raise InputRefused(N_("{what} must be a list of dicts").format(what=what))
     return rows
 
 
@@ -179,7 +188,7 @@ def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, boo
     )
     state = coded(field(block_rows, "state"), _STATES, -1, "states of blocks")
     if len(state) and int(state.min()) < 0:
-        raise InputRefused("a block is in none of the states " + ", ".join(_STATES))
+        raise InputRefused(N_("a block is in none of the states {states}").format(states=", ".join(_STATES)))
     blocks = Blocks(
         segment=owner,
         address=_block_addresses(block_rows, segments, owner, size, counts),
@@ -198,7 +207,7 @@ def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, boo
 def _pools(rows: list[_Row]) -> list[Any]:
     pools = field(rows, "segment_pool_id")
     if not set(map(type, pools)) <= {tuple, list, type(None)}:
-        raise InputRefused("a segment_pool_id must be a pair of numbers")
+        raise InputRefused(N_("a segment_pool_id must be a pair of numbers"))
     return pools
 
 
@@ -352,9 +361,9 @@ def _backend(stacks: StackTable, settings: object) -> str:
     for mark, backend in _BACKEND_MARKS:
         if any(mark in frame.file or mark in frame.function for frame in stacks.frames):
             return backend
-    if isinstance(settings, Mapping) and "PYTORCH_CUDA_ALLOC_CONF" in settings:
-        return "cuda"
-    return "unknown"
+    if not isinstance(settings, Mapping):
+        return "unknown"
+    return "cuda" if "PYTORCH_CUDA_ALLOC_CONF" in settings else "xpu" if settings.keys() == _XPU_SETTINGS else "unknown"
 
 
 def _unknown_keys(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputRefused
+from ..language import N_
 from ..model.snapshot import AddressColumn, Frame, IntColumn
 from ..model.units import TIB
 
@@ -41,7 +42,9 @@ def integers(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     try:
         column = np.asarray(values, dtype=np.int64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputRefused(f"{what} must be whole numbers{_culprit(values)}") from error
+        raise InputRefused(
+            N_("{what} must be whole numbers; {culprit}").format(what=what, culprit=_culprit(values))
+        ) from error
     _refuse_nested(column, what)
     return column
 
@@ -50,7 +53,12 @@ def sizes(values: Sequence[Any] | IntColumn, what: str) -> IntColumn:
     """Bytes: integers from 0 to 1 PiB. Raises InputRefused, naming `what`, for anything else."""
     column = integers(values, what)
     if len(column) and (int(column.min()) < 0 or int(column.max()) > _LARGEST_SIZE):
-        raise InputRefused(f"{what} must lie between 0 and 1 PiB")
+        place = int(np.flatnonzero((column < 0) | (column > _LARGEST_SIZE))[0])
+        raise InputRefused(
+            N_("{what} must lie between 0 and 1 PiB; number {place} is {value}").format(
+                what=what, place=place, value=int(column[place])
+            )
+        )
     return column
 
 
@@ -58,12 +66,12 @@ def _culprit(values: Iterable[Any]) -> str:
     """Which of the values is none, in the words of who made the file."""
     for place, value in enumerate(values):
         if value is None:
-            return f"; number {place} has none"
+            return f"number {place} has none"
         if not isinstance(value, (int, float)):
-            return f"; number {place} is {_NAMES.get(type(value), 'something else')}"
+            return f"number {place} is {_NAMES.get(type(value), 'something else')}"
         if value != value or abs(value) >= 1 << 63:
-            return f"; number {place} does not fit in 64 bits"
-    return ""
+            return f"number {place} does not fit in 64 bits"
+    return "one of them is none"
 
 
 _NAMES: dict[type, str] = {
@@ -84,7 +92,9 @@ def addresses(values: Sequence[Any], what: str) -> AddressColumn:
         except OverflowError:
             column = np.asarray([value & 0xFFFF_FFFF_FFFF_FFFF for value in values], dtype=np.uint64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputRefused(f"{what} must be whole numbers{_culprit(values)}") from error
+        raise InputRefused(
+            N_("{what} must be whole numbers; {culprit}").format(what=what, culprit=_culprit(values))
+        ) from error
     _refuse_nested(column, what)
     return column
 
@@ -99,12 +109,12 @@ def coded(values: list[Any], codes: dict[Any, int], other: int, what: str) -> In
     try:
         return np.asarray([codes.get(value, other) for value in values], dtype=np.int64)
     except TypeError as error:
-        raise InputRefused(f"{what} must be text") from error
+        raise InputRefused(N_("{what} must be text").format(what=what)) from error
 
 
 def _refuse_nested(column: NDArray[Any], what: str) -> None:
     if column.ndim != 1:
-        raise InputRefused(f"{what} must be single numbers")
+        raise InputRefused(N_("{what} must be single numbers").format(what=what))
 
 
 class StackTable:
@@ -138,7 +148,7 @@ class StackTable:
         Raises InputRefused for a list that does not hold frames.
         """
         if not set(map(type, lists)) <= {list, tuple, type(None)}:
-            raise InputRefused("a stack must be a list of frames")
+            raise InputRefused(N_("a stack must be a list of frames"))
         rows: list[int] = []
         find, add = self._latest.get, rows.append
         latest, row = None, -1
@@ -181,7 +191,7 @@ class StackTable:
         known = self._frames.get(id(frame))
         if known is None:
             if not isinstance(frame, dict):
-                raise InputRefused("a frame of a stack must be a dict with name, filename and line")
+                raise InputRefused(N_("a frame of a stack must be a dict with name, filename and line"))
             line = frame.get("line", 0)
             known = self._frames[id(frame)] = Frame(
                 str(frame.get("name", ""))[:1000],

@@ -284,14 +284,17 @@ def test_a_wrong_shape_is_refused(tmp_path: Path, change: str) -> None:
         ("no size", "sizes of blocks must be whole numbers; number 0 has none"),
         ("nested numbers", "sizes of blocks must be whole numbers; number 0 is a list"),
         ("huge number", "sizes of events must be whole numbers; number 0 does not fit in 64 bits"),
-        ("negative size", "sizes of events must lie between 0 and 1 PiB"),
+        ("negative size", "sizes of events must lie between 0 and 1 PiB; number 0 is -1"),
         ("number for a frame", "a frame of a stack must be a dict with name, filename and line"),
     ],
 )
 def test_a_wrong_shape_is_named_in_words_of_ours(tmp_path: Path, change: str, why: str) -> None:
     with pytest.raises(InputRefused) as caught:
         _read(tmp_path, _broken(change))
-    assert str(caught.value) == f"it is a pickle, but no PyTorch memory snapshot: {why}"
+    assert str(caught.value) == (
+        f"it is a pickle, but no PyTorch memory snapshot: {why}; give the file that `_dump_snapshot` of "
+        "torch.cuda.memory (or of another device) wrote, or have it written anew"
+    )
 
 
 @pytest.mark.parametrize("content", [{}, 5, None, "text", {"model": {}, "optimizer": {}}, [1, 2], [{"a": 1}, 3]])
