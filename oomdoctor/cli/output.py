@@ -80,6 +80,13 @@ def spare_inputs(output: Path | None, inputs: Iterable[str | Path | None], what:
                 raise UsageError(f"{output} {what}; name another file with --output")
 
 
+def check_folder(output: Path | None) -> None:
+    """Before work of hours: whether there is a folder for the file at all. Raises UsageError."""
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        why = "it is a folder" if output.is_dir() else f"there is no folder {output.parent}"
+        raise UsageError(f"cannot write {output}: {why}")
+
+
 def say(sentence: str) -> None:
     """One line on standard error; a name in it cannot act on the terminal."""
     from ..report.text import one_line  # not needed where all is well
