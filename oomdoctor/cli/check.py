@@ -11,7 +11,7 @@ import click
 
 from ..errors import UsageError
 from .estimate import ENGINES, share, size_option
-from .output import FormName, deliver, is_terminal, say, spare_inputs
+from .output import FormName, deliver, is_terminal, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..preflight.look import Outlook
@@ -73,7 +73,8 @@ def check(
     elif chosen == "markdown":
         text = as_markdown(outlook)
     else:
-        text = as_terminal(outlook, colour=output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ)
+        colour = output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ
+        text = as_terminal(outlook, colour, text_width(output))
     path = outlook.setup.asked.model
     spare_inputs(output, [*command, *(model_files(path) if path else ())], "is the model or the command")
     deliver(text, output)

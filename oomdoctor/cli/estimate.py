@@ -10,7 +10,7 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import FormName, deliver, is_terminal, spare_inputs
+from .output import FormName, deliver, is_terminal, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..estimate.engines import Engine
@@ -134,7 +134,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or default_format(output)
-    text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
+    text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
     spare_inputs(output, [*model_files(model), asked["lengths"]], "is the model or was read")
     deliver(text, output)
 
@@ -155,7 +155,7 @@ def _all_count(asked: dict[str, Any]) -> None:
             raise UsageError(f"{option} counts only {'without' if asked['train'] else 'with'} --train")
 
 
-def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
+def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
@@ -206,10 +206,11 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..forecast.outline import outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(outline(answer))
+    told = outline(answer)
+    return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
 
 
-def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
+def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.training import Training, training_budget
 
     if asked["fsdp"] and asked["zero"] not in (0, 3):
@@ -243,7 +244,8 @@ def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..forecast.training_outline import training_outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(training_outline(model, settings, budget))
+    told = training_outline(model, settings, budget)
+    return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
 
 
 def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:

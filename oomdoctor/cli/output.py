@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -98,6 +99,12 @@ def say(sentence: str) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether somebody looks at this stream; a closed one is None."""
     return stream is not None and stream.isatty()
+
+
+def text_width(output: Path | None, most: int = 80) -> int:
+    """Columns of a text: those of the terminal that it goes to, where that has fewer than usual."""
+    narrow = output is None and is_terminal(sys.stdout)
+    return max(20, min(most, shutil.get_terminal_size().columns)) if narrow else most
 
 
 def _drop_output() -> None:

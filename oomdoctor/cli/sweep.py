@@ -13,7 +13,7 @@ import click
 
 from ..errors import UsageError
 from .estimate import FORMATS, default_format, share
-from .output import FormName, check_folder, deliver, say, spare_inputs
+from .output import FormName, check_folder, deliver, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Swept
@@ -114,7 +114,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
         swept = conduct(variables, recipe, wishes, state, say, progress.begins, progress.ended)
     finally:
         state.close()
-    deliver(_rendered(swept, recipe, folder, chosen), output)
+    deliver(_rendered(swept, recipe, folder, chosen, text_width(output)), output)
     say(f"runs in {folder}")
     if swept.signal is not None:
         sys.exit(128 + swept.signal)
@@ -123,7 +123,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
         sys.exit(1)
 
 
-def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str) -> str:
+def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str, width: int) -> str:
     if chosen == "json":
         from ..sweep.as_json import swept_as_json
 
@@ -135,7 +135,8 @@ def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..sweep.outline import outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(outline(swept))
+    found = outline(swept)
+    return as_terminal(found, width) if chosen == "terminal" else as_markdown(found)
 
 
 def _measured(recipe: Recipe, names: tuple[str, ...]) -> Measured:
