@@ -11,7 +11,7 @@ import click
 
 from ..errors import UsageError
 from .estimate import ENGINES, share, size_option
-from .output import FormName, deliver, is_terminal, say, spare_inputs
+from .output import FormName, deliver, is_terminal, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..preflight.look import Outlook
@@ -58,6 +58,7 @@ def check(
 
     Exit status: 0 nothing that was seen stands in the way; 1 something will fail; 2 wrong usage.
     """
+    from ..estimate.model_input import model_files
     from ..preflight.as_json import as_json
     from ..preflight.look import check_all
     from ..preflight.setup import collect
@@ -72,8 +73,10 @@ def check(
     elif chosen == "markdown":
         text = as_markdown(outlook)
     else:
-        text = as_terminal(outlook, colour=output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ)
-    spare_inputs(output, [model, *command], "is the model or the command")
+        colour = output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ
+        text = as_terminal(outlook, colour, text_width(output))
+    path = outlook.setup.asked.model
+    spare_inputs(output, [*command, *(model_files(path) if path else ())], "is the model or the command")
     deliver(text, output)
     if outlook.stands_in_the_way:
         sys.exit(EXIT_STANDS_IN_THE_WAY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import FormName, deliver, is_terminal, spare_inputs
+from .output import FormName, deliver, is_terminal, spare_inputs, text_width
 from .progress import progress_bar
 
 FORMATS = ("terminal", "json", "markdown")
@@ -40,16 +39,14 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     from ..compare.change import compare_sides
     from ..compare.outline import outline_change, outline_spread
     from ..compare.places import read_side
-    from ..compare.render import WIDTH, as_markdown, as_terminal, change_as_json, spread_as_json
+    from ..compare.render import as_markdown, as_terminal, change_as_json, spread_as_json
     from ..compare.spread import spread
 
     spare_inputs(output, paths)
     chosen = output_format or _default_format(output)
     with progress_bar() as progress:
         sides = tuple(read_side(path, progress) for path in paths)
-    narrow = output is None and is_terminal(sys.stdout)
-    width = min(WIDTH, shutil.get_terminal_size().columns) if narrow else WIDTH
-    as_text = partial(as_terminal, width=width) if chosen == "terminal" else as_markdown
+    as_text = partial(as_terminal, width=text_width(output)) if chosen == "terminal" else as_markdown
     if len(sides) == 2:
         change = compare_sides(*sides)
         text = change_as_json(change) if chosen == "json" else as_text(outline_change(change))

@@ -10,7 +10,7 @@ import click
 
 from ..errors import UsageError
 from .options import language_option
-from .output import FormName, deliver, is_terminal, spare_inputs
+from .output import FormName, deliver, is_terminal, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..estimate.engines import Engine
@@ -129,15 +129,13 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     Exit status: 0 estimated (whether it fits or not); 2 wrong usage; 3 MODEL is not understood: the missing field is
     named.
     """
-    from ..estimate.model_input import read_model
+    from ..estimate.model_input import model_files, read_model
 
     _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or default_format(output)
-    text = _training(found, asked, chosen) if asked["train"] else _inference(found, asked, chosen)
-    folder = model if model.is_dir() else model.parent
-    parts = [each for form in ("*.safetensors", "*.index.json", "*.gguf") for each in folder.glob(form)]
-    spare_inputs(output, [model, folder / "config.json", asked["lengths"], *parts], "is the model or was read")
+    text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
+    spare_inputs(output, [*model_files(model), asked["lengths"]], "is the model or was read")
     deliver(text, output)
 
 
@@ -157,11 +155,11 @@ def _all_count(asked: dict[str, Any]) -> None:
             raise UsageError(f"{option} counts only {'without' if asked['train'] else 'with'} --train")
 
 
-def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
+def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
-    from ..estimate.engines import VLLM, engine_of
+    from ..estimate.engines import engine_of, refuses_ranks
     from ..estimate.lengths import read_lengths
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
@@ -174,7 +172,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
         raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
     engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
     heads = model.architecture.heads
-    if engine is VLLM and heads is not None and heads % asked["tp"]:
+    if refuses_ranks(engine, heads, asked["tp"]):
         raise UsageError(f"vLLM does not start with --tp {asked['tp']}: it does not divide {heads} attention heads")
     measured = _measured(asked, engine)
     settings = Settings(
@@ -208,10 +206,11 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..forecast.outline import outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(outline(answer))
+    told = outline(answer)
+    return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
 
 
-def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
+def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.training import Training, training_budget
 
     if asked["fsdp"] and asked["zero"] not in (0, 3):
@@ -245,7 +244,8 @@ def _training(model: Model, asked: dict[str, Any], chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..forecast.training_outline import training_outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(training_outline(model, settings, budget))
+    told = training_outline(model, settings, budget)
+    return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
 
 
 def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -80,6 +81,13 @@ def spare_inputs(output: Path | None, inputs: Iterable[str | Path | None], what:
                 raise UsageError(f"{output} {what}; name another file with --output")
 
 
+def check_folder(output: Path | None) -> None:
+    """Before work of hours: whether there is a folder for the file at all. Raises UsageError."""
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        why = "it is a folder" if output.is_dir() else f"there is no folder {output.parent}"
+        raise UsageError(f"cannot write {output}: {why}")
+
+
 def say(sentence: str) -> None:
     """One line on standard error; a name in it cannot act on the terminal."""
     from ..report.text import one_line  # not needed where all is well
@@ -91,6 +99,12 @@ def say(sentence: str) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether somebody looks at this stream; a closed one is None."""
     return stream is not None and stream.isatty()
+
+
+def text_width(output: Path | None, most: int = 80) -> int:
+    """Columns of a text: those of the terminal that it goes to, where that has fewer than usual."""
+    narrow = output is None and is_terminal(sys.stdout)
+    return max(20, min(most, shutil.get_terminal_size().columns)) if narrow else most
 
 
 def _drop_output() -> None:

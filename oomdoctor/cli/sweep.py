@@ -13,7 +13,7 @@ import click
 
 from ..errors import UsageError
 from .estimate import FORMATS, default_format, share
-from .output import FormName, deliver, say, spare_inputs
+from .output import FormName, check_folder, deliver, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Swept
@@ -85,6 +85,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
     """
     from ..sweep.conduct import Wishes
     from ..sweep.conduct import sweep as conduct
+    from ..sweep.map import How
     from ..sweep.measure import Recipe
     from ..sweep.state import State
     from ..sweep.variables import check_templates, parse_variables
@@ -101,7 +102,8 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
     recipe = Recipe(command, environment, asked["timeout"], asked["until"], asked["interval"])
     folder = asked["folder"] or Path("reports") / _name(recipe, tuple(each.name for each in variables))
     chosen = output_format or default_format(output)
-    spare_inputs(output, [folder / "sweep.records"])
+    spare_inputs(output, [folder / "sweep.records", *command], "is the sweep's record or of the command")
+    check_folder(output)
     for note in notes:
         say(note)
     state = State(folder, _measured(recipe, tuple(each.name for each in variables)), variables, asked["fresh"])
@@ -112,15 +114,16 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
         swept = conduct(variables, recipe, wishes, state, say, progress.begins, progress.ended)
     finally:
         state.close()
-    deliver(_rendered(swept, recipe, folder, chosen), output)
+    deliver(_rendered(swept, recipe, folder, chosen, text_width(output)), output)
     say(f"runs in {folder}")
     if swept.signal is not None:
         sys.exit(128 + swept.signal)
-    if swept.in_trouble or not any(outcome.is_told for outcome in swept.map.known.outcomes.values()):
+    told = (How.MEASURED, How.OUT_OF_MEMORY)
+    if swept.in_trouble or not any(entry.how in told for entry in swept.map.entries.values()):
         sys.exit(1)
 
 
-def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str) -> str:
+def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str, width: int) -> str:
     if chosen == "json":
         from ..sweep.as_json import swept_as_json
 
@@ -132,7 +135,8 @@ def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str) -> str:
     from ..compare.render import as_markdown, as_terminal
     from ..sweep.outline import outline
 
-    return (as_terminal if chosen == "terminal" else as_markdown)(outline(swept))
+    found = outline(swept)
+    return as_terminal(found, width) if chosen == "terminal" else as_markdown(found)
 
 
 def _measured(recipe: Recipe, names: tuple[str, ...]) -> Measured:

@@ -46,6 +46,11 @@ RANK_BYTES = 900 * MIB
 """What communication between the ranks of a tensor-parallel group takes on each, assumed."""
 
 
+def refuses_ranks(engine: Engine, heads: int | None, tensor_parallel: int) -> bool:
+    """Whether it does not start with so many ranks: vLLM wants them to divide the attention heads."""
+    return engine is VLLM and heads is not None and heads % tensor_parallel != 0
+
+
 def engine_of(name: str) -> Engine:
     """The engine of that name."""
     if name not in ENGINES:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputRefused
+from ..errors import InputRefused, UsageError
 from .architecture import Architecture
 from .dtypes import ElementType, element_type
 from .files import FLOATS, StoredTensor, read_json, read_safetensors
@@ -38,12 +38,21 @@ class Model:
     weights_known: str = "computed"
 
 
+def model_files(path: Path) -> list[Path]:
+    """What may be read of a model there; nothing may be written over it."""
+    folder = path if path.is_dir() else path.parent
+    forms = ("*.safetensors", "*.index.json", "*.gguf")
+    return [path, folder / "config.json", *(each for form in forms for each in folder.glob(form))]
+
+
 def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None = None) -> Model:
     """A model's directory, config.json, safetensors file or index, or GGUF file.
 
     `dtype` is the type that it is loaded in, where that is not the stored one; `weights_bytes` replaces what the files
     would tell. Raises InputRefused for what is not understood.
     """
+    if dtype is not None and element_type(dtype).block_values > 1:
+        raise UsageError(f"--dtype {dtype}: weights are not quantised as they are loaded; --kv-dtype is for a cache")
     if path.is_file() and _starts_with(path, MAGIC):
         return _gguf_model(path, dtype, weights_bytes)
     config_path, tensors = _find(path)

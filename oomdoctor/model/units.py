@@ -52,3 +52,11 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def exact_size(size_bytes: int) -> str:
+    """`80GiB`, `81559MiB`, `1001B`: nothing is rounded, so that an option takes it for the same size."""
+    for name, unit in (("GiB", GIB), ("MiB", MIB)):
+        if size_bytes % unit == 0:
+            return f"{size_bytes // unit}{name}"
+    return f"{size_bytes}B"

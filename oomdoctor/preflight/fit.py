@@ -9,10 +9,10 @@ from ..errors import OomdoctorError
 from ..estimate.answer import default_context
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
-from ..estimate.engines import ENGINES, TRANSFORMERS, Engine
+from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, refuses_ranks
 from ..estimate.model_input import Model, read_model
 from ..model.devices import DeviceReading
-from ..model.units import format_bytes
+from ..model.units import exact_size, format_bytes
 from .finding import Finding, Level
 from .measured import measured_overhead
 from .setup import Setup
@@ -40,6 +40,11 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     except OomdoctorError as error:
         yield Finding("fit", Level.UNSEEN, "Whether the model fits", str(error))
         return
+    heads, ranks = model.architecture.heads, settings.tensor_parallel
+    if refuses_ranks(settings.engine, heads, ranks):
+        what = f"{settings.engine.name} does not start with {ranks} tensor-parallel ranks"
+        yield Finding("fit.ranks", Level.FAIL, what, f"They do not divide the model's {heads} attention heads")
+        return
     yield _judged(setup, model, settings, name, free)
     if setup.command.program in _TRAINERS:
         why = "The figure is for inference; gradients and the optimizer's states come on top of it"
@@ -49,7 +54,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
             "Whether training fits",
             why,
             "Ask for training",
-            (f"oomdoctor estimate {path} --train --gpu {settings.capacity_bytes}B",),
+            (f"oomdoctor estimate {path} --train --gpu {exact_size(settings.capacity_bytes)}",),
         )
 
 
@@ -149,7 +154,9 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
         why = f"The card would hold it, but only {format_bytes(free)} of it are free"
         return Finding("fit", Level.FAIL, need, why, "Free the card, or take another one", figures=figures)
     lines = (
-        (f"oomdoctor estimate {setup.asked.model} --gpu {settings.capacity_bytes}B",) if level is not Level.FINE else ()
+        (f"oomdoctor estimate {setup.asked.model} --gpu {exact_size(settings.capacity_bytes)}",)
+        if level is not Level.FINE
+        else ()
     )
     return Finding(
         "fit", level, seen, "" if level is Level.FINE else why, do or ("See the parts" if lines else ""), lines, figures

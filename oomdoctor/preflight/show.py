@@ -15,7 +15,6 @@ from ..report.text import one_line
 from .finding import Finding, Level
 from .look import Outlook
 
-_WIDTH = 80
 _MARKS = {Level.FAIL: "✗", Level.WARN: "!", Level.UNSEEN: "?", Level.FINE: "✓"}
 _STYLES = {Level.FAIL: "bold red", Level.WARN: "bold yellow", Level.UNSEEN: "dim", Level.FINE: "green"}
 _HEADS = {
@@ -26,12 +25,12 @@ _HEADS = {
 }
 
 
-def as_terminal(outlook: Outlook, colour: bool = False) -> str:
-    """Text of 80 columns, in colour where somebody looks."""
+def as_terminal(outlook: Outlook, colour: bool = False, width: int = 80) -> str:
+    """Text of so many columns, in colour where somebody looks."""
     out = io.StringIO()
     console = Console(
         file=out,
-        width=_WIDTH,
+        width=width,
         force_terminal=colour,
         no_color=not colour,
         color_system="standard" if colour else None,

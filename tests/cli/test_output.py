@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from oomdoctor.cli import output
 from oomdoctor.cli.output import FormName
 
 OOM = (
@@ -104,3 +105,11 @@ def test_a_form_has_one_name_and_its_other_spelling_is_understood(said: str, mea
 def test_a_form_that_is_none_is_refused() -> None:
     with pytest.raises(click.BadParameter):
         FormName(("terminal", "json")).convert("md", None, None)
+
+
+def test_a_text_is_as_wide_as_the_terminal_at_most(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(output, "is_terminal", lambda stream: True)
+    assert (output.text_width(None), output.text_width(tmp_path / "x")) == (40, 80)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert output.text_width(None) == 80

@@ -175,6 +175,12 @@ def test_types_of_keys_and_values_that_are_none(model: Path, kinds: str) -> None
         raise called(model, "--gpu", "80GiB", "--kv-dtype", kinds).exception
 
 
+@pytest.mark.parametrize("kind", ["", "q4_0", "mxfp4"])
+def test_weights_are_loaded_in_no_type_of_blocks(model: Path, kind: str) -> None:
+    with pytest.raises(UsageError):
+        raise called(model, "--gpu", "80GiB", "--dtype", kind).exception
+
+
 def test_lengths_that_never_end_are_refused(model: Path) -> None:
     with pytest.raises(InputRefused, match="may never end"):
         raise called(model, "--gpu", "80GiB", "--lengths", "/dev/zero").exception

@@ -16,6 +16,7 @@ from preflight.given import GIB, card, held, only, setup
 
 from oomdoctor.cli.check import check
 from oomdoctor.cli.estimate import estimate
+from oomdoctor.errors import UsageError
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
 from oomdoctor.model.devices import DeviceTraits, MigInstance
 from oomdoctor.preflight import look
@@ -73,6 +74,24 @@ def test_the_model_is_not_written_over(model: Path) -> None:
     found = called("--model", file, "--output", file)
     assert getattr(found.exception, "exit_code", None) == 2
     assert file.stat().st_size > GIB
+
+
+def test_nor_is_the_configuration_of_the_folder_that_was_named(model: Path) -> None:
+    before = (model / "config.json").read_bytes()
+    with pytest.raises(UsageError, match="is the model"):
+        raise called("--model", model, "--gpu", "80GiB", "--output", model / "config.json").exception
+    assert (model / "config.json").read_bytes() == before
+
+
+def test_ranks_that_do_not_divide_the_heads_keep_vllm_from_starting(model: Path) -> None:
+    for ranks, level in (("3", Level.FAIL), ("2", None)):
+        given = setup("vllm", "serve", "m", "-tp", ranks, cards=(card(), card(1), card(2)), asked=Asked(model=model))
+        found = [each.level for each in check_fit(given) if each.check == "fit.ranks"]
+        assert found == ([level] if level else [])
+
+
+def test_the_size_in_a_command_is_what_was_asked_for(model: Path) -> None:
+    assert "--gpu 8GiB" in called("--model", model, "--gpu", "8GiB").output
 
 
 def test_a_model_that_fits_or_does_not(model: Path) -> None:

@@ -199,3 +199,23 @@ def test_wrong_words_are_refused_in_a_sentence(words: list[str], says: str) -> N
     found = CliRunner().invoke(sweep, words, standalone_mode=False)
     assert isinstance(found.exception, UsageError)
     assert says in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("output", "says"), [("serve.py", "of the command"), ("nowhere/x.html", "no folder"), (".", "it is a folder")]
+)
+def test_where_the_map_cannot_go_is_said_before_anything_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, output: str, says: str
+) -> None:
+    monkeypatch.chdir(folder)
+    words = ["--vary", "a=1", "--folder", "s", "--output", output, "--", sys.executable, "serve.py", "{a}"]
+    with pytest.raises(UsageError, match=says):
+        raise CliRunner().invoke(sweep, words).exception  # type: ignore[misc]
+    assert (folder / "serve.py").read_text() == SERVE
+    assert not (folder / "s").exists()
+
+
+def test_runs_of_which_nobody_saw_the_memory_that_counts_are_no_measurement(folder: Path) -> None:
+    words = [sys.executable, "-m", "oomdoctor", "sweep", "--on", "device", "--vary", "a=0,1", "--", "sleep", "{a}"]
+    status, out, _ = ended(start(folder, words))
+    assert (status, "No setting was measured" in out) == (1, True)
