@@ -10,8 +10,12 @@ from pathlib import Path
 
 _FILES = {"zh": "zh_CN.po"}
 _LONGEST = 2000
+_DEEPEST = 8
+"""Templates within templates: what the product composes has a few, a text that nests more was not made by it."""
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")
 _WORD = re.compile(r"[A-Za-z]{3}")
+_SOURCE_LINE = re.compile(r":\d+ in [^:]+: ")
+"""A frame with its line of source code, where a semicolon divides statements and not sentences."""
 
 
 @dataclass(frozen=True)
@@ -31,44 +35,60 @@ class Catalogue:
         What stands in its placeholders is looked up as well, and so are texts that a semicolon joins.
         """
         if text not in self._told:
-            self._told[text] = self._translated(text)
+            self._told[text] = self._translated(text, _DEEPEST)
         return self._told[text]
 
-    def _translated(self, text: str) -> str:
+    def _translated(self, text: str, deeper: int) -> str:
         if ("", text) in self.messages:
             return self.messages["", text]
-        if len(text) > _LONGEST or not text.isprintable() or not _WORD.search(text):
+        if not deeper or len(text) > _LONGEST or not text.isprintable() or not _WORD.search(text):
             return text
-        for pattern, message in self._templates:
-            found = pattern.fullmatch(text)
-            if found:
-                values = {name: self.told(value) for name, value in found.groupdict().items()}
+        for texts, names, message in self._templates:
+            found = _filled(texts, names, text)
+            if found is not None:
+                values = {name: self._translated(value, deeper - 1) for name, value in found.items()}
                 return self.messages["", message].format(**values)
         parts = text.split("; ")
-        if len(parts) == 1:
+        if len(parts) == 1 or _SOURCE_LINE.search(parts[0]):
             return text
-        translated = [self.told(part) for part in parts]
+        translated = [self._translated(part, deeper - 1) for part in parts]
         return text if translated == parts else self.message("; ").join(translated)
 
     @cached_property
-    def _templates(self) -> tuple[tuple[re.Pattern[str], str], ...]:
-        """The messages with placeholders as patterns, those with the most words of their own first."""
+    def _templates(self) -> tuple[tuple[list[str], list[str], str], ...]:
+        """The messages with placeholders, as their own texts and names, those with the most words of their own first.
+
+        A singular whose translation names a number that the English leaves out cannot be filled from its text.
+        """
         found = []
-        for context, message in self.messages:
+        for (context, message), translation in self.messages.items():
             texts, names = _PLACE.split(message)[::2], _PLACE.findall(message)
             own = "".join(texts)
-            if context or not names or not _WORD.search(own):
+            if context or not names or not _WORD.search(own) or not set(_PLACE.findall(translation)) <= set(names):
                 continue
-            pattern = re.escape(texts[0])
-            for place, (name, text) in enumerate(zip(names, texts[1:], strict=True)):
-                group = f"(?P={name})" if name in names[:place] else f"(?P<{name}>.+?)"
-                pattern += group + re.escape(text)
-            found.append((len(own), re.compile(pattern, re.DOTALL), message))
-        return tuple((pattern, message) for _own, pattern, message in sorted(found, key=lambda one: -one[0]))
+            found.append((len(own), texts, names, message))
+        return tuple(one[1:] for one in sorted(found, key=lambda one: -one[0]))
 
     def plural(self, one: str, many: str, number: int) -> str:
         """The translation of the pair; the English form for this number where there is none."""
         return self.messages.get(("", one), one if number == 1 else many)
+
+
+def _filled(texts: list[str], names: list[str], text: str) -> dict[str, str] | None:
+    """What the placeholders between `texts` hold, each as short as it can be; None where the text does not fit.
+
+    A placeholder holds one character at least. Nothing is tried twice, so hostile text costs one pass.
+    """
+    if not text.startswith(texts[0]) or not text.endswith(texts[-1]):
+        return None
+    place, end = len(texts[0]), len(text) - len(texts[-1])
+    values: dict[str, str] = {}
+    for number, name in enumerate(names, start=1):
+        stop = end if number == len(names) else text.find(texts[number], place + 1, end)
+        if stop <= place or values.setdefault(name, text[place:stop]) != text[place:stop]:
+            return None
+        place = stop + len(texts[number])
+    return values
 
 
 def catalogue_path(language: str) -> Path:
