@@ -17,6 +17,9 @@ _WORD = re.compile(r"[A-Za-z]{3}")
 _SOURCE_LINE = re.compile(r":\d+ in [^:]+: ")
 """A frame with its line of source code, where a semicolon divides statements and not sentences."""
 
+_SIZE = re.compile(r"-?[\d.,]+ (?:bytes?|[KMGTPE]iB)")
+"""What a placeholder called `size` holds: templates with few words of their own would else fit any text."""
+
 
 @dataclass(frozen=True)
 class Catalogue:
@@ -86,6 +89,8 @@ def _filled(texts: list[str], names: list[str], text: str) -> dict[str, str] | N
     for number, name in enumerate(names, start=1):
         stop = end if number == len(names) else text.find(texts[number], place + 1, end)
         if stop <= place or values.setdefault(name, text[place:stop]) != text[place:stop]:
+            return None
+        if name == "size" and not _SIZE.fullmatch(values[name]):
             return None
         place = stop + len(texts[number])
     return values
