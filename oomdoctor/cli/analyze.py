@@ -9,11 +9,9 @@ import click
 
 from .bundle_reports import configuration_of
 from .options import language_option
-from .output import FormName, deliver, is_terminal, say, spare_inputs
+from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
 from .progress import progress_bar
 
-FORMATS = ("terminal", "html", "json", "markdown")
-_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
 EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 
 
@@ -66,7 +64,7 @@ def analyze(
     from ..model.diagnosis import Confidence
     from ..report import render
 
-    chosen = output_format or _default_format(output)
+    chosen = output_format or default_format(output)
     configuration = None if model is None else configuration_of(model)
     if configuration is not None:
         paths = (*paths, str(configuration))
@@ -89,9 +87,3 @@ def analyze(
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):
         sys.exit(EXIT_LEVEL_REACHED)
-
-
-def _default_format(output: Path | None) -> str:
-    if output is not None:
-        return _BY_SUFFIX.get(output.suffix.lower(), "html")
-    return "terminal" if is_terminal(sys.stdout) else "markdown"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .estimate import ENGINES, share, size_option
+from .options import ENGINES, share, size_option
 from .output import FormName, deliver, is_terminal, say, spare_inputs, text_width
 
 if TYPE_CHECKING:

@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
-from .options import language_option
-from .output import FormName, deliver, is_terminal, spare_inputs, text_width
+from .options import ENGINES, language_option, share, size_option
+from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..estimate.engines import Engine
     from ..estimate.model_input import Model
     from ..preflight.measured import Measured
 
-FORMATS = ("terminal", "html", "json", "markdown")
-_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
-ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
 _PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
 _OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
 _COUNT = click.IntRange(min=1, max=1 << 30)
-
-
-def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Bytes of a size such as `80GiB`."""
-    from ..model.units import MIB, parse_size
-
-    if value is None:
-        return None
-    try:
-        size = parse_size(value)
-    except ValueError:
-        size = -1
-    if size < 0:
-        raise click.BadParameter(f"{value!r} is not a size such as 80GiB", ctx, param)
-    if 0 < size < MIB:
-        raise click.BadParameter(f"{value!r} is {size} bytes; name the unit, as in 80GiB", ctx, param)
-    return size
-
-
-def share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """A number from 0 to 1, of a share such as `15%` or `0.15`."""
-    if value is None:
-        return None
-    try:
-        share = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise click.BadParameter(f"{value!r} is not a share such as 15% or 0.15", ctx, param)
-    if share == 1 and param.name == "headroom":
-        raise click.BadParameter("a headroom of the whole card leaves nothing for a model", ctx, param)
-    if share == 0 and param.name == "fraction":
-        raise click.BadParameter("an engine that may take nothing of the card cannot start", ctx, param)
-    return share
 
 
 @click.command(context_settings={"max_content_width": 80})
@@ -259,10 +221,3 @@ def _capacity(asked: dict[str, Any]) -> int:
     if asked["gpu"] <= 0:
         raise UsageError("--gpu is the memory of a card, such as 80GiB")
     return int(asked["gpu"])
-
-
-def default_format(output: Path | None) -> str:
-    """By the suffix of the file, else by who reads standard output."""
-    if output is not None:
-        return _BY_SUFFIX.get(output.suffix.lower(), "html")
-    return "terminal" if is_terminal(sys.stdout) else "markdown"

@@ -9,6 +9,8 @@ import click
 
 from ..language import LANGUAGE_VARIABLE, LANGUAGES, default_language, speaking
 
+ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
+
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -29,3 +31,37 @@ def language_option(command: _Command) -> _Command:
         callback=_speak,
         help=f"Language of what is said (zh: Simplified Chinese). Default: {LANGUAGE_VARIABLE}, else en.",
     )(command)
+
+
+def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """Bytes of a size such as `80GiB`."""
+    from ..model.units import MIB, parse_size
+
+    if value is None:
+        return None
+    try:
+        size = parse_size(value)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise click.BadParameter(f"{value!r} is not a size such as 80GiB", ctx, param)
+    if 0 < size < MIB:
+        raise click.BadParameter(f"{value!r} is {size} bytes; name the unit, as in 80GiB", ctx, param)
+    return size
+
+
+def share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """A number from 0 to 1, of a share such as `15%` or `0.15`."""
+    if value is None:
+        return None
+    try:
+        share = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise click.BadParameter(f"{value!r} is not a share such as 15% or 0.15", ctx, param)
+    if share == 1 and param.name == "headroom":
+        raise click.BadParameter("a headroom of the whole card leaves nothing for a model", ctx, param)
+    if share == 0 and param.name == "fraction":
+        raise click.BadParameter("an engine that may take nothing of the card cannot start", ctx, param)
+    return share

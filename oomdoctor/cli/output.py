@@ -15,6 +15,9 @@ import click
 
 from ..errors import UsageError
 
+FORMATS = ("terminal", "html", "json", "markdown")
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
+
 if TYPE_CHECKING:
     _Choice = click.Choice[str]
 else:
@@ -32,6 +35,13 @@ class FormName(_Choice):
             if value in pair:
                 value = next((each for each in pair if each in self.choices), value)
         return str(super().convert(value, param, ctx))
+
+
+def default_format(output: Path | None) -> str:
+    """One of FORMATS: by the suffix of the file, else by who reads standard output."""
+    if output is not None:
+        return _BY_SUFFIX.get(output.suffix.lower(), "html")
+    return "terminal" if is_terminal(sys.stdout) else "markdown"
 
 
 def soften_streams() -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .estimate import FORMATS, default_format, share
-from .output import FormName, check_folder, deliver, say, spare_inputs, text_width
+from .options import share
+from .output import FORMATS, FormName, check_folder, default_format, deliver, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Swept

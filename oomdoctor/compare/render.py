@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from .. import __version__
+from ..report.json_text import json_text
 from ..report.markup import cell, table, text_of
 from ..report.text import one_line
 from .change import Change, PlaceChange
@@ -86,7 +85,8 @@ def as_markdown(sections: tuple[Section, ...]) -> str:
 
 def change_as_json(change: Change) -> str:
     """One object of the schema `oomdoctor.diff/1`: sizes in bytes, null where a side does not tell."""
-    return _dump(
+    return json_text(
+        SCHEMA,
         {
             "kind": "change",
             "before": _side(change.before),
@@ -96,26 +96,22 @@ def change_as_json(change: Change) -> str:
             "only_after": [place.name for place in change.only_after],
             "settings": [asdict(each) for each in change.settings],
             "settings_not_compared": list(change.settings_not_compared),
-        }
+        },
     )
 
 
 def spread_as_json(found: Spread) -> str:
     """One object of the schema `oomdoctor.diff/1`; `bytes` has one number a place, in the order of `places`."""
-    return _dump(
+    return json_text(
+        SCHEMA,
         {
             "kind": "spread",
             "places": [{"path": side.path, **_place(place)} for side, place in found.places],
             "how_known": found.how_known or None,
             "categories": [{"name": row.name, "bytes": list(row.bytes)} for row in found.categories],
             "owners": [{"name": row.name, "bytes": list(row.bytes)} for row in found.owners],
-        }
+        },
     )
-
-
-def _dump(content: dict[str, Any]) -> str:
-    head = {"schema": SCHEMA, "oomdoctor": __version__}
-    return json.dumps({**head, **content}, indent=2, allow_nan=False, ensure_ascii=True) + "\n"
 
 
 def _side(side: Side) -> dict[str, Any]:

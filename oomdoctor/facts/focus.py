@@ -5,7 +5,7 @@ the one that the report is about. Blending them would give one failure's figures
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from ..model.events import EventKind, LogEvent
@@ -166,15 +166,20 @@ def _by_start(evidence: Evidence) -> list[Evidence]:
     starts: dict[str | None, list[list[LogEvent]]] = {}
     for path, launches in _launches(evidence).items():
         of_file = starts.setdefault(path, [[]])
+        failed: set[EventKind] = set()
+        """How the start that is being read has failed so far."""
         for event in (event for event in evidence.events if event.source.path == path):
-            has_failed = any(map(_ends_an_engine, of_file[-1]))
-            if has_failed and (event.kind is EventKind.ENGINE_START or id(event) in launches):
+            if failed and (event.kind is EventKind.ENGINE_START or id(event) in launches):
                 of_file.append([])
-            elif has_failed and _cannot_follow(event, of_file[-1]):
+                failed.clear()
+            elif _cannot_follow(event, failed):
                 last = max(place for place, one in enumerate(of_file[-1]) if _ends_an_engine(one))
                 of_file[-1], of_new = of_file[-1][: last + 1], of_file[-1][last + 1 :]
                 of_file.append(of_new)
+                failed.clear()
             of_file[-1].append(event)
+            if _ends_an_engine(event):
+                failed.add(event.kind)
     earlier: list[tuple[LogEvent, ...]] = []
     left_out: set[int] = set()
     for of_file in starts.values():
@@ -200,12 +205,12 @@ def _launches(evidence: Evidence) -> dict[str | None, set[int]]:
     return found
 
 
-def _cannot_follow(event: LogEvent, before: list[LogEvent]) -> bool:
-    """Whether a failure is of another start than one before it: the pool and the device of one do not fail in turn."""
+def _cannot_follow(event: LogEvent, failed: Set[EventKind]) -> bool:
+    """Whether a failure is of another start than those before: the pool and the device of one do not fail in turn."""
     if not _ends_an_engine(event) or not (event.kind is EventKind.DEVICE_OOM or event.kind in _POOL):
         return False
     others = _POOL if event.kind is EventKind.DEVICE_OOM else {EventKind.DEVICE_OOM}
-    return any(one.kind in others and _ends_an_engine(one) for one in before)
+    return not failed.isdisjoint(others)
 
 
 def _ends_an_engine(event: LogEvent) -> bool:

@@ -14,6 +14,7 @@ from ..model.source import Source
 from .allocator import in_order, latest_oom
 from .deriver import device_member, member_namer
 from .focus import focus, others
+from .one_failure import can_be_one_process, failures_of, is_bare_kill, says
 from .until import is_host_error, was_killed
 
 _FAILURES: dict[EventKind, str] = {
@@ -146,105 +147,10 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Incident]:
 
 def _of_events(evidence: Evidence) -> Iterator[Incident]:
     """One incident a failure: of those that tell of the same the one that says most."""
-    failures: list[list[tuple[LogEvent, Incident]]] = []
-    for event, incident in _each_told(evidence):
-        same = next((one for one in reversed(failures) if is_one_failure([e for e, _ in one], event)), None)
-        if same is None:
-            failures.append([(event, incident)])
-        else:
-            same.append((event, incident))
-    for told in failures:
-        yield max(told, key=lambda one: _says(one[0]))[1]
-
-
-def is_one_failure(told: list[LogEvent], event: LogEvent) -> bool:
-    """Whether `event` is another witness of the failure that `told` tells of, in the order of the log.
-
-    A kill is reported by the kernel, by what runs the process and by what waits for it; a refusal by the device is
-    warned of by the allocator, raised, and summed up by the engine. Two witnesses of one kind, each with figures or a
-    process of its own, speak of two failures.
-    """
-    last = told[-1]
-    if any(_apart_in_time(one, event) for one in told):
-        return False
-    if _is_aftermath(event):
-        return told[0].kind is EventKind.DEVICE_OOM
-    if event.kind in _KILLS and told[0].kind in _KILLS:
-        if _is_aftermath(told[0]):
-            return False
-        return all(_can_be_one_process(one, event) for one in told) and not any(_is_twin(one, event) for one in told)
-    if told[0].kind is not EventKind.DEVICE_OOM:
-        return False
-    if event.kind in _SUMMARIES and event.size("requested_bytes") is None:
-        return _near(last, event)
-    return event.kind is EventKind.DEVICE_OOM and all(
-        _can_be_one_refusal(one, event) for one in told if one.kind is EventKind.DEVICE_OOM
-    )
-
-
-_KILLS = (EventKind.PROCESS_KILLED, EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
-_SUMMARIES = (EventKind.ENGINE_BUFFER_FAILED, EventKind.ENGINE_WARMUP_FAILED)
-_LONGEST_APART_SECONDS, _NEAR_LINES = 120, 200
-_ABORTED = {6, 15}
-"""How the peers of a process that failed end: aborted by their watchdog, or ended by the launcher."""
-
-
-def _says(event: LogEvent) -> tuple[int, int]:
-    """How much a witness knows of a failure; of equal ones the first is told."""
-    if event.kind in _KILLS:
-        stated = 2 if event.kind is EventKind.MEMORY_LIMIT_HIT or not _is_bare_kill(event) else 0
-        rank = 4 if event.kind is EventKind.KERNEL_OOM else 1 if event.word("cause") else stated
-    else:
-        rank = 5 if event.kind is EventKind.DEVICE_OOM else 3
-    return rank, sum(name.endswith("_bytes") for name in event.fields)
-
-
-def _apart_in_time(first: LogEvent, second: LogEvent) -> bool:
-    if first.time_seconds is None or second.time_seconds is None:
-        return False
-    return abs(first.time_seconds - second.time_seconds) > _LONGEST_APART_SECONDS
-
-
-def _near(first: LogEvent, second: LogEvent) -> bool:
-    if first.source.path != second.source.path or first.source.line is None or second.source.line is None:
-        return False
-    return abs(second.source.line - first.source.line) <= _NEAR_LINES
-
-
-def _is_twin(first: LogEvent, second: LogEvent) -> bool:
-    """Two statements of one reporter, each with figures: of two failures, unless the figures are the same."""
-    if first.kind is not second.kind or _reporter(first) != _reporter(second):
-        return False
-    figures = [{name: size for name, size in one.fields.items() if name.endswith("_bytes")} for one in (first, second)]
-    return all(figures) and figures[0] != figures[1]
-
-
-def _reporter(event: LogEvent) -> str | None:
-    return event.word("reported_by") or event.word("system")
-
-
-def _is_aftermath(event: LogEvent) -> bool:
-    """A process that ends because another failed."""
-    return event.kind is EventKind.PROCESS_KILLED and abs(event.size("signal") or 0) in _ABORTED
-
-
-def _can_be_one_refusal(first: LogEvent, second: LogEvent) -> bool:
-    """Unless they say different things of it: the size, the shape, the device, the rank."""
-    requests = first.size("requested_bytes"), second.size("requested_bytes")
-    if None not in requests:
-        return False  # each tells a request: equal ones are told once anyhow
-    known = ((first.device, second.device), (first.rank, second.rank))
-    if any(None not in pair and pair[0] != pair[1] for pair in known):
-        return False
-    if any(None not in pair and pair[0] != pair[1] for pair in (_field(first, second, "shape"),)):
-        return False
-    if None not in (backends := _field(first, second, "backend")) and backends[0] != backends[1]:
-        return False
-    return requests[0] is not None or _near(first, second)
-
-
-def _field(first: LogEvent, second: LogEvent, name: str) -> tuple[object, object]:
-    return first.fields.get(name), second.fields.get(name)
+    told = list(_each_told(evidence))
+    incidents = {id(event): incident for event, incident in told}
+    for witnesses in failures_of(event for event, _ in told):
+        yield incidents[id(max(witnesses, key=says))]
 
 
 def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
@@ -270,7 +176,7 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
             continue  # a summary of what a fuller message says
         if event.kind is EventKind.EXCEPTION and vanished:
             continue
-        if _is_bare_kill(event) and any(_can_be_one_process(event, other) for other in stated):
+        if is_bare_kill(event) and any(can_be_one_process(event, other) for other in stated):
             continue  # the end of what another line explains
         if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
             continue  # so does its record of the exception
@@ -287,19 +193,9 @@ def _says_nothing_more(event: LogEvent) -> bool:
     return not sizes and event.device is None and event.rank is None
 
 
-def _is_bare_kill(event: LogEvent) -> bool:
-    """`Killed`, exit code 137: an end without a reason."""
-    return event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is not True
-
-
-def _can_be_one_process(first: LogEvent, second: LogEvent) -> bool:
-    """Unless both name a process and it is not the same."""
-    return None in (pids := (first.size("pid"), second.size("pid"))) or pids[0] == pids[1]
-
-
 def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
-    if event.kind is EventKind.PROCESS_KILLED and not _is_bare_kill(event):
+    if event.kind is EventKind.PROCESS_KILLED and not is_bare_kill(event):
         return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
     if event.word("cause") == "probe":
         return N_("killed because its probe failed, says {value}").format(value=event.word("reported_by"))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
-from .. import __version__
 from ..estimate.answer import Answer
 from ..estimate.budget import ACTIVATIONS, CACHE, GRAPHS, OVERHEAD, WORKSPACE, Part
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
+from ..report.json_text import json_text
 
 SCHEMA = "oomdoctor.estimate/1"
 
@@ -21,7 +20,8 @@ def answer_as_json(answer: Answer) -> str:
     sizes = {part.name: part.bytes for part in budget.parts}
     parts = {part.name: _part(part) for part in budget.parts}
     computed = {"known": "computed"}
-    return _dump(
+    return json_text(
+        SCHEMA,
         {
             "kind": "inference",
             "model": _model(model),
@@ -90,7 +90,8 @@ def answer_as_json(answer: Answer) -> str:
 def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -> str:
     """Training."""
     asked = asdict(settings)
-    return _dump(
+    return json_text(
+        SCHEMA,
         {
             "kind": "training",
             "model": _model(model),
@@ -104,7 +105,7 @@ def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -
             "moments": [
                 {"name": moment.name, "bytes": moment.bytes, "parts": list(moment.parts)} for moment in budget.moments
             ],
-        }
+        },
     )
 
 
@@ -122,8 +123,3 @@ def _model(model: Model) -> dict[str, Any]:
         "parameters": model.parameters,
         "longest_context": model.architecture.longest,
     }
-
-
-def _dump(content: dict[str, Any]) -> str:
-    head = {"schema": SCHEMA, "oomdoctor": __version__}
-    return json.dumps({**head, **content}, indent=2, allow_nan=False, ensure_ascii=True) + "\n"

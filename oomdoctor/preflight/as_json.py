@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
-from .. import __version__
+from ..report.json_text import json_text
 from .finding import Finding, Level
 from .look import Outlook
 
@@ -18,8 +17,6 @@ def as_json(outlook: Outlook) -> str:
     setup = outlook.setup
     python = setup.interpreter
     told: dict[str, Any] = {
-        "schema": SCHEMA,
-        "oomdoctor": __version__,
         "stands_in_the_way": outlook.stands_in_the_way,
         "counts": {level.value: len(outlook.of(level)) for level in Level},
         "command": list(setup.command.given),
@@ -45,7 +42,7 @@ def as_json(outlook: Outlook) -> str:
         "measured": [{**asdict(one), "overhead_bytes": one.bytes} for one in outlook.measured],
         "not_measured": [asdict(one) for one in outlook.not_measured],
     }
-    return json.dumps(told, indent=2, allow_nan=False, ensure_ascii=True) + "\n"
+    return json_text(SCHEMA, told)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

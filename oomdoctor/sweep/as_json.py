@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from .. import __version__
+from ..report.json_text import json_text
 from .conduct import Swept
 from .map import Entry, Growth, Map
 from .measure import Recipe
@@ -20,8 +19,6 @@ def swept_as_json(swept: Swept, recipe: Recipe, folder: str) -> str:
     found = swept.map
     command, environment = recipe.shown
     content = {
-        "schema": SCHEMA,
-        "oomdoctor": __version__,
         "command": list(command),
         "environment": dict(environment),
         "folder": folder,
@@ -40,7 +37,7 @@ def swept_as_json(swept: Swept, recipe: Recipe, folder: str) -> str:
         "growth": [_growth(found, growth) for growth in found.growths],
         "cells": [_entry(found, entry) for entry in found.entries.values()],
     }
-    return json.dumps(content, indent=2, allow_nan=False, ensure_ascii=True) + "\n"
+    return json_text(SCHEMA, content)
 
 
 def _values(found: Map, cell: Cell) -> dict[str, str]:

@@ -6,8 +6,11 @@ from __future__ import annotations
 import io
 
 import pytest
+from given import event, gib, oom
 
+from oomdoctor.facts import one_failure
 from oomdoctor.facts.incidents import find_incidents
+from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.readers.log.engine import read_log
 
@@ -101,3 +104,19 @@ def test_two_failures_stay_two(text):
 def test_an_abort_that_nothing_explains_is_told():
     (incident,) = incidents("failed (exitcode: -6) local_rank: 0 (pid: 4242) of binary: /usr/bin/python\n")
     assert incident.cause == "process killed"
+
+
+def test_of_thousands_of_failures_few_are_held_against_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    compare = one_failure._is_one_failure
+
+    def counting(told: list[LogEvent], other: LogEvent) -> bool:
+        nonlocal compared
+        compared += 1
+        return compare(told, other)
+
+    monkeypatch.setattr(one_failure, "_is_one_failure", counting)
+    refused = [oom(requested_bytes=gib(number)) for number in range(1, 1001)]
+    killed = [event(EventKind.KERNEL_OOM, pid=number) for number in range(1, 1001)]
+    assert len(one_failure.failures_of([*refused, *killed])) == 2000
+    assert compared < 2000

@@ -1,0 +1,146 @@
+"""Which statements of a log tell of one failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+
+from ..model.events import EventKind, LogEvent
+
+_KILLS = (EventKind.PROCESS_KILLED, EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
+_SUMMARIES = (EventKind.ENGINE_BUFFER_FAILED, EventKind.ENGINE_WARMUP_FAILED)
+_LONGEST_APART_SECONDS, _NEAR_LINES = 120, 200
+_ABORTED = {6, 15}
+"""How the peers of a process that failed end: aborted by their watchdog, or ended by the launcher."""
+_REFUSAL, _UNSIZED, _KILL = ("refusal",), ("refusal", None), ("kill",)
+
+_Key = tuple[str | int | None, ...]
+
+
+def failures_of(events: Iterable[LogEvent]) -> list[list[LogEvent]]:
+    """The witnesses of each failure, all in the order of the log. One that can be of several is of the latest."""
+    failures: list[list[LogEvent]] = []
+    places: dict[_Key, list[int]] = {}
+    for event in events:
+        candidates = merge(*(reversed(places.get(key, [])) for key in _sought_by(event)), reverse=True)
+        same = next((place for place in candidates if _is_one_failure(failures[place], event)), None)
+        if same is None:
+            for key in _found_by(event):
+                places.setdefault(key, []).append(len(failures))
+            failures.append([event])
+        else:
+            failures[same].append(event)
+    return failures
+
+
+def _found_by(event: LogEvent) -> Iterator[_Key]:
+    """The keys of a failure that begins with this event."""
+    if event.kind is EventKind.DEVICE_OOM:
+        yield _REFUSAL
+        if event.size("requested_bytes") is None:
+            yield _UNSIZED
+    elif event.kind in _KILLS and not _is_aftermath(event):
+        yield _KILL
+        yield (*_KILL, event.size("pid"))
+
+
+def _sought_by(event: LogEvent) -> tuple[_Key, ...]:
+    """The keys among which every failure is that this event can be of: not all are looked at for each of thousands."""
+    if _is_aftermath(event) or event.kind in _SUMMARIES:
+        return (_REFUSAL,)
+    if event.kind in _KILLS:
+        pid = event.size("pid")
+        return (_KILL,) if pid is None else ((*_KILL, pid), (*_KILL, None))
+    if event.kind is EventKind.DEVICE_OOM:
+        return (_REFUSAL,) if event.size("requested_bytes") is None else (_UNSIZED,)
+    return ()
+
+
+def _is_one_failure(told: list[LogEvent], event: LogEvent) -> bool:
+    """Whether `event` is another witness of the failure that `told` tells of, in the order of the log.
+
+    A kill is reported by the kernel, by what runs the process and by what waits for it; a refusal by the device is
+    warned of by the allocator, raised, and summed up by the engine. Two witnesses of one kind, each with figures or a
+    process of its own, speak of two failures.
+    """
+    if any(_apart_in_time(one, event) for one in told):
+        return False
+    if _is_aftermath(event):
+        return told[0].kind is EventKind.DEVICE_OOM
+    if event.kind in _KILLS and told[0].kind in _KILLS:
+        if _is_aftermath(told[0]):
+            return False
+        return all(can_be_one_process(one, event) for one in told) and not any(_is_twin(one, event) for one in told)
+    if told[0].kind is not EventKind.DEVICE_OOM:
+        return False
+    if event.kind in _SUMMARIES and event.size("requested_bytes") is None:
+        return _near(told[-1], event)
+    return event.kind is EventKind.DEVICE_OOM and all(
+        _can_be_one_refusal(one, event) for one in told if one.kind is EventKind.DEVICE_OOM
+    )
+
+
+def says(event: LogEvent) -> tuple[int, int]:
+    """How much a witness knows of a failure; of equal ones the first is told."""
+    if event.kind in _KILLS:
+        stated = 2 if event.kind is EventKind.MEMORY_LIMIT_HIT or not is_bare_kill(event) else 0
+        rank = 4 if event.kind is EventKind.KERNEL_OOM else 1 if event.word("cause") else stated
+    else:
+        rank = 5 if event.kind is EventKind.DEVICE_OOM else 3
+    return rank, sum(name.endswith("_bytes") for name in event.fields)
+
+
+def is_bare_kill(event: LogEvent) -> bool:
+    """`Killed`, exit code 137: an end without a reason."""
+    return event.kind is EventKind.PROCESS_KILLED and event.fields.get("oom_stated") is not True
+
+
+def can_be_one_process(first: LogEvent, second: LogEvent) -> bool:
+    """Unless both name a process and it is not the same."""
+    return not _differ(first.size("pid"), second.size("pid"))
+
+
+def _differ(first: object, second: object) -> bool:
+    """Both are known, and not the same."""
+    return first is not None and second is not None and first != second
+
+
+def _apart_in_time(first: LogEvent, second: LogEvent) -> bool:
+    if first.time_seconds is None or second.time_seconds is None:
+        return False
+    return abs(first.time_seconds - second.time_seconds) > _LONGEST_APART_SECONDS
+
+
+def _near(first: LogEvent, second: LogEvent) -> bool:
+    if first.source.path != second.source.path or first.source.line is None or second.source.line is None:
+        return False
+    return abs(second.source.line - first.source.line) <= _NEAR_LINES
+
+
+def _is_twin(first: LogEvent, second: LogEvent) -> bool:
+    """Two statements of one reporter, each with figures: of two failures, unless the figures are the same."""
+    if first.kind is not second.kind or _reporter(first) != _reporter(second):
+        return False
+    figures = [{name: size for name, size in one.fields.items() if name.endswith("_bytes")} for one in (first, second)]
+    return all(figures) and figures[0] != figures[1]
+
+
+def _reporter(event: LogEvent) -> str | None:
+    return event.word("reported_by") or event.word("system")
+
+
+def _is_aftermath(event: LogEvent) -> bool:
+    """A process that ends because another failed."""
+    return event.kind is EventKind.PROCESS_KILLED and abs(event.size("signal") or 0) in _ABORTED
+
+
+def _can_be_one_refusal(first: LogEvent, second: LogEvent) -> bool:
+    """Unless they say different things of it: the size, the shape, the device, the rank."""
+    size = first.size("requested_bytes")
+    if size is not None and second.size("requested_bytes") is not None:
+        return False  # each tells a request: equal ones are told once anyhow
+    if _differ(first.device, second.device) or _differ(first.rank, second.rank):
+        return False
+    if any(_differ(first.fields.get(name), second.fields.get(name)) for name in ("shape", "backend")):
+        return False
+    return size is not None or _near(first, second)
