@@ -62,13 +62,14 @@ def _occupied(setup: Setup, card: DeviceReading) -> Finding:
         for each in sorted(processes, key=lambda each: -(each.used_bytes or 0))[:_MOST_NAMED]
     ]
     more = f" and {len(processes) - _MOST_NAMED} more" if len(processes) > _MOST_NAMED else ""
-    listed = sum(each.used_bytes or 0 for each in processes)
-    hidden = held - listed if all(each.used_bytes is not None for each in processes) else None
+    sizes = [each.used_bytes for each in processes if each.used_bytes is not None]
+    # What a missing table or an untold size leaves out is not nobody's.
+    listed = sum(sizes) if card.processes is not None and len(sizes) == len(processes) else None
     figures["listed_bytes"] = listed
     who = f": {', '.join(named)}{more}" if named else ""
     why = f"On it{who}." if named else "No process is shown."
-    if hidden is not None and hidden >= _SMALL_BYTES:
-        why += f" {format_bytes(hidden)} belong to nobody whom this process may see: another container or user."
+    if listed is not None and held - listed >= _SMALL_BYTES:
+        why += f" {format_bytes(held - listed)} belong to nobody whom this process may see: another container or user."
     foreign = [each for each in processes if each.pid is not None and not (setup.root / f"proc/{each.pid}").exists()]
     if foreign:
         why += " Process ids are the host's; this container has others."

@@ -230,19 +230,23 @@ def runs_section(found: Map) -> Section:
 
 def _predictions(found: Map) -> Section | None:
     """The largest of what was predicted, each with its error."""
-    predicted = [entry for entry in found.entries.values() if entry.how is How.PREDICTED]
+    predicted = [
+        (entry, entry.bytes, entry.error_bytes)
+        for entry in found.entries.values()
+        if entry.how is How.PREDICTED and entry.bytes is not None and entry.error_bytes is not None
+    ]
     if not predicted:
         return None
-    shown = sorted(predicted, key=lambda entry: -(entry.bytes or 0))[:_MOST_PREDICTED]
+    shown = sorted(predicted, key=lambda one: -one[1])[:_MOST_PREDICTED]
     words = {FITS: "fits", TIGHT: "tight", NO: "does not fit", UNSURE: "may or may not", None: "not known"}
     rows = tuple(
         (
             _values(found.variables, entry.cell),
-            format_bytes(entry.bytes or 0),
-            f"± {format_bytes(entry.error_bytes or 0)}",
+            format_bytes(size),
+            f"± {format_bytes(error)}",
             words[entry.fits],
         )
-        for entry in shown
+        for entry, size, error in shown
     )
     more = len(predicted) - len(shown)
     return Section(

@@ -33,6 +33,10 @@ def test_who_holds_a_card_is_named_with_bytes_and_what_nobody_shows() -> None:
     assert "--secret" not in found.why
     hidden = card(used=30 * GIB, processes=(held(4711, 10 * GIB),))
     assert "20.00 GiB belong to nobody" in only(check_cards(setup(cards=(hidden,))), "card.processes").why
+    for lacking in (None, (held(4711, 10 * GIB), held(4712, None))):
+        unlisted = only(check_cards(setup(cards=(card(used=30 * GIB, processes=lacking),))), "card.processes")
+        assert "belong to nobody" not in unlisted.why
+        assert unlisted.figures["listed_bytes"] is None
 
 
 def test_an_idle_card_is_fine_and_a_desktop_is_no_news() -> None:
