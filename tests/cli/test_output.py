@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,9 +24,10 @@ OOM = (
 def shell(folder: Path, words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """`words` in bash, where $O is the command and a.log a log with an out-of-memory message."""
     (folder / "a.log").write_text(OOM)
-    environment = {**os.environ, "O": f"{sys.executable} -m oomdoctor", **variables}
+    environment = {**os.environ, "O": "oomdoctor_here", **variables}
+    command = f'oomdoctor_here() {{ {shlex.quote(sys.executable)} -m oomdoctor "$@"; }}'
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", words],
+        ["bash", "-o", "pipefail", "-c", f"{command}\n{words}"],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -103,8 +103,9 @@ def test_an_earlier_incident_is_never_overwritten(tmp_path):
 def test_a_folder_removed_while_running_does_not_harm_the_command(tmp_path):
     folder = tmp_path / "i"
     script = (
-        "import shutil, time\n"
-        f"shutil.rmtree({str(folder)!r})\n"
+        "import os, shutil, time\n"
+        # What is written meanwhile makes one attempt fail.
+        f"while os.path.exists({str(folder)!r}): shutil.rmtree({str(folder)!r}, ignore_errors=True)\n"
         "for i in range(2000): print('x' * 1000)\n"
         "time.sleep(0.5)\n"
         "raise SystemExit(4)"
