@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from ..errors import UsageError
+from ..model.printable import one_line
 
 FORMATS = ("terminal", "html", "json", "markdown")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
@@ -100,8 +101,6 @@ def check_folder(output: Path | None) -> None:
 
 def say(sentence: str) -> None:
     """One line on standard error; a name in it cannot act on the terminal."""
-    from ..report.text import one_line  # not needed where all is well
-
     with contextlib.suppress(OSError):  # nobody listens; the exit status still tells
         click.echo(f"oomdoctor: {one_line(sentence)}", err=True)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..model.printable import one_line
 from .output import is_terminal
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ class _Bar:
         if now - self._began < _PATIENCE_SECONDS or now - self._told < _BETWEEN_SECONDS:
             return
         self._told = now
-        from ..report.text import one_line
-
         if self._shown is None:
             self._shown = _drawn(self._simulating)
         (task,) = self._shown.task_ids

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ..model.run import HostLimits, HostSample
+from ..model.host import HostLimits, HostSample
 from .cgroup import MemoryCgroup, find_memory_cgroup, read_pressure
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..allocator.stacks import describe, is_torch, python_frames, read_stack, users_frame
+from ..model.printable import one_line
 from ..model.units import format_bytes
-from ..report.text import one_line
 from .change import Change, PlaceChange, Row, SettingChange, SizeRow
 from .places import Held, Place, Stack
 from .spread import Spread, SpreadRow

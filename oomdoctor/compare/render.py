@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..model.printable import one_line
 from ..report.json_text import json_text
 from ..report.markup import cell, table, text_of
-from ..report.text import one_line
 from .change import Change, PlaceChange
 from .outline import Section
 from .places import Held, Place, Side, Stack

@@ -14,7 +14,8 @@ from ..language import N_
 from ..model.diagnosis import Budget, Incident
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.run import HostSample, RunRecord
+from ..model.host import HostSample
+from ..model.run import RunRecord
 from .closing import Values, Wanted, close, plan
 from .device_budget import device_budgets
 from .focus import focus

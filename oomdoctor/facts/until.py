@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import signal
 
-from ..model.run import ExceptionRecord, HostSample, RunRecord
+from ..model.host import HostSample
+from ..model.run import ExceptionRecord, RunRecord
 
 _IN_TURN_SECONDS = 0.5
 """A reading that was asked for at the failure may be written this much after it."""

@@ -16,10 +16,10 @@ from ..estimate.budget import FITS, NO, TIGHT
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..model.diagnosis import Budget, BudgetPart
+from ..model.printable import one_line
 from ..report import svg
 from ..report.bars import BudgetView, view_budget
 from ..report.html import content_security_policy, style_sheet
-from ..report.text import one_line
 from .outline import cell_text, facts, headline, outline, short_tokens
 from .training_outline import training_headline, training_outline
 

@@ -12,7 +12,7 @@ from ..collect.cgroup import find_memory_cgroup
 from ..collect.host import Tree, read_host, read_limits
 from ..collect.nvml import Nvml
 from ..model.devices import DeviceReading, DeviceTraits
-from ..model.run import HostLimits, HostSample
+from ..model.host import HostLimits, HostSample
 from .command import Command, read_command
 from .interpreter import Interpreter, find_interpreter
 

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..model.printable import one_line
 from ..model.units import format_bytes
 from ..report.markup import text_of
-from ..report.text import one_line
 from .finding import Finding, Level
 from .look import Outlook
 

@@ -14,6 +14,7 @@ from ..bundle.records import Record, Records
 from ..bundle.redact import mask_text
 from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
+from ..model.host import HostLimits, HostSample, OomCounters
 from ..model.run import (
     AllocatorState,
     Census,
@@ -21,10 +22,7 @@ from ..model.run import (
     CensusGroup,
     DeviceOomRecord,
     ExceptionRecord,
-    HostLimits,
-    HostSample,
     LargeObject,
-    OomCounters,
     ProcessRecord,
     RunRecord,
     StackFrame,

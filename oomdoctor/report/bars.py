@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ..language import _, told
 from ..model.diagnosis import Budget
+from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
-from .text import NOT_MEASURED, format_share, listed, one_line
+from .text import NOT_MEASURED, format_share, listed
 
 _WIDEST = 1.6
 """The axis ends at this many times the total: a larger request is drawn cut, and said to be."""

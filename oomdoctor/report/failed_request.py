@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ..language import N_, _, ngettext, tidy, told
 from ..model.failed_request import AddressMap, FailedRequest, InTheWay, MapRow
+from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import CATEGORIES, Category, category_of
-from .text import one_line
 
 _REASONS = {
     "too-small": N_("in holes that are too small, beside live blocks"),

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from ..language import N_, _, told
 from ..model.diagnosis import Confidence, Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
+from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
-from .text import format_value, listed, one_line, source_of
+from .text import format_value, listed, source_of
 
 CONFIDENCE = {
     Confidence.CONFIRMED: N_("confirmed"),

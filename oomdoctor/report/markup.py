@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from ..language.wrapping import cells, padded
-from .text import shorten
+from ..model.printable import shorten
 
 _CELL = 60
 _SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")

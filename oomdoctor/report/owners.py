@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from ..language import _, told
 from ..model.diagnosis import Budget, Holding
+from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import Category, category_of
-from .text import format_share, one_line, source_of
+from .text import format_share, source_of
 
 _LINE = 500
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..language import _, told
 from ..model.diagnosis import Incident, Series
+from ..model.printable import one_line
 from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
-from .text import one_line
 
 LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""

@@ -22,6 +22,7 @@ from ..model.diagnosis import (
     Verdict,
 )
 from ..model.estimated import Estimated
+from ..model.printable import one_line, plain, shorten
 from ..model.units import format_bytes
 from .anchors import Anchors, make_anchors
 from .bars import BudgetView, view_budget
@@ -29,7 +30,7 @@ from .failed_request import FailedRequestView, view_failed_request
 from .findings import FindingView, RemedyView, view_findings
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
-from .text import format_value, one_line, plain, shorten, source_of
+from .text import format_value, source_of
 from .timeline import Chart, view_charts
 from .window import WindowView, view_window
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..language import _, ngettext, tidy, told
+from ..model.printable import one_line
 from ..model.units import format_bytes, format_seconds
 from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
 from .palette import Category, category_of, draw_order
-from .text import format_share, listed, one_line
+from .text import format_share, listed
 
 _LINE = 200
 

@@ -6,7 +6,7 @@ import re
 import signal
 from pathlib import Path
 
-from ..model.run import OomCounters
+from ..model.host import OomCounters
 
 _MOST_BYTES = 64 << 20
 

@@ -14,7 +14,7 @@ from ..collect.nvml import Nvml
 from ..collect.sampler import Sampler, Thinner
 from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
-from ..model.run import HostLimits, OomCounters
+from ..model.host import HostLimits, OomCounters
 from .baseline import Baseline
 from .handshake import Handshake
 

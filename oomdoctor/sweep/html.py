@@ -9,9 +9,9 @@ from markupsafe import Markup
 from .. import __version__
 from ..estimate.budget import FITS, NO
 from ..forecast.html import map_style, page_templates
+from ..model.printable import one_line
 from ..report import svg
 from ..report.html import content_security_policy
-from ..report.text import one_line
 from .conduct import Swept
 from .map import Entry, How, Map, room_of
 from .measure import Recipe

@@ -16,11 +16,11 @@ from ..collect.nvml import read_devices
 from ..diagnose import diagnose
 from ..errors import BundleError
 from ..model.diagnosis import Diagnosis, Verdict
+from ..model.printable import one_line
 from ..model.run import RunRecord
 from ..model.units import format_seconds
 from ..readers.bundle import read_run
 from ..report import render
-from ..report.text import one_line
 from ..run.session import RunOptions
 from .outcomes import Attempt, Kind
 from .peaks import peaks_of

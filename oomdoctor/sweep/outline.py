@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..compare.outline import Section
 from ..estimate.budget import FITS, NO, TIGHT
 from ..forecast.outline import size_text
+from ..model.printable import one_line
 from ..model.units import GIB, MIB, format_bytes, format_seconds
-from ..report.text import one_line
 from .conduct import Swept
 from .map import UNSURE, Entry, Growth, How, Map, room_of
 from .outcomes import HOST, Attempt, Kind, Peak

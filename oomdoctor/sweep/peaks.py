@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..model.devices import DeviceReading
-from ..model.run import AllocatorState, HostSample, RunRecord
+from ..model.host import HostSample
+from ..model.run import AllocatorState, RunRecord
 from .outcomes import HOST, Peak
 
 _SETTLED_SECONDS = 1.0

@@ -14,15 +14,8 @@ from oomdoctor.diagnose import diagnose
 from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import (
-    Census,
-    CensusDevice,
-    DeviceOomRecord,
-    OomCounters,
-    ProcessRecord,
-    RunRecord,
-    VisibleDevice,
-)
+from oomdoctor.model.host import OomCounters
+from oomdoctor.model.run import Census, CensusDevice, DeviceOomRecord, ProcessRecord, RunRecord, VisibleDevice
 from oomdoctor.model.source import Source
 from oomdoctor.readers.snapshot import read_snapshot
 from oomdoctor.report import FORMATS, render

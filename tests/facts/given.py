@@ -6,7 +6,8 @@ from oomdoctor.facts import derive_facts
 from oomdoctor.model.events import EventKind, FieldValue, LogEvent
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.facts import FactSet
-from oomdoctor.model.run import HostSample, RunRecord
+from oomdoctor.model.host import HostSample
+from oomdoctor.model.run import RunRecord
 from oomdoctor.model.source import Source
 from oomdoctor.model.units import GIB, MIB
 

@@ -17,7 +17,8 @@ from oomdoctor.facts.series import all_series
 from oomdoctor.model.diagnosis import Budget
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, HostLimits, LargeObject
+from oomdoctor.model.host import HostLimits
+from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, LargeObject
 from oomdoctor.model.source import Source
 
 size = st.none() | st.integers(-(1 << 40), 1 << 42)

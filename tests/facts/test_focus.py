@@ -17,15 +17,8 @@ from oomdoctor.facts.series import all_series
 from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import (
-    DeviceOomRecord,
-    ExceptionRecord,
-    HostLimits,
-    LargeObject,
-    OomCounters,
-    ProcessRecord,
-    RunRecord,
-)
+from oomdoctor.model.host import HostLimits, OomCounters
+from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord, LargeObject, ProcessRecord, RunRecord
 from oomdoctor.model.source import Source
 
 

@@ -13,7 +13,8 @@ from oomdoctor.facts.series import all_series
 from oomdoctor.facts.steadiness import steady_rise
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import ExceptionRecord, HostLimits, HostSample, LargeObject, OomCounters, StackFrame
+from oomdoctor.model.host import HostLimits, HostSample, OomCounters
+from oomdoctor.model.run import ExceptionRecord, LargeObject, StackFrame
 from oomdoctor.model.source import Source
 
 LIST = LargeObject("list", "local 'kept' in main()", "leak.py", 9, "main", 2000, mib(1500), length=180)

@@ -10,7 +10,8 @@ from oomdoctor.facts.budget import budgets
 from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
-from oomdoctor.model.run import ExceptionRecord, HostLimits, OomCounters
+from oomdoctor.model.host import HostLimits, OomCounters
+from oomdoctor.model.run import ExceptionRecord
 from oomdoctor.model.source import Source
 
 KERNEL = event(EventKind.KERNEL_OOM, constraint="memcg", pid=7, program="python")

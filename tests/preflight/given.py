@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from oomdoctor.model.devices import DeviceProcess, DeviceReading, DeviceTraits
-from oomdoctor.model.run import HostLimits, HostSample
+from oomdoctor.model.host import HostLimits, HostSample
 from oomdoctor.model.source import Source
 from oomdoctor.preflight.command import read_command
 from oomdoctor.preflight.finding import Finding, Level

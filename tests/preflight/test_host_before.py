@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from preflight.given import GIB, MIB, levels, limits, only, setup
 
-from oomdoctor.model.run import HostLimits, HostSample
+from oomdoctor.model.host import HostLimits, HostSample
 from oomdoctor.preflight.checkpoint import Checkpoint, find_model, read_checkpoint
 from oomdoctor.preflight.finding import Level
 from oomdoctor.preflight.host import check_disk, check_limits, check_memory, check_shm

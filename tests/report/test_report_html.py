@@ -12,8 +12,8 @@ import pytest
 from diagnoses import ALL, ATTACK, ORDINARY, fragmentation, hostile, kv_too_small, undetermined
 from pages import Page
 
+from oomdoctor.model.printable import one_line
 from oomdoctor.report import render
-from oomdoctor.report.text import one_line
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from rich.console import Console
 
+from oomdoctor.model.printable import one_line, plain, shorten
 from oomdoctor.report import render
 from oomdoctor.report.terminal import render_terminal
-from oomdoctor.report.text import format_share, format_value, one_line, plain, shorten
+from oomdoctor.report.text import format_share, format_value
 
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 SGR = re.compile(r"\x1b\[[0-9;]*m")

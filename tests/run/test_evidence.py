@@ -203,7 +203,7 @@ def test_a_limit_that_the_script_sets_itself_is_seen(tmp_path):
     ],
 )
 def test_signs_of_an_out_of_memory_event(tmp_path, script, seen):
-    from oomdoctor.model.run import OomCounters
+    from oomdoctor.model.host import OomCounters
     from oomdoctor.run.signs import out_of_memory_seen
 
     done = run([PYTHON, "-c", script], tmp_path / "i", "--no-probe")

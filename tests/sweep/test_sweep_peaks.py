@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
-from oomdoctor.model.run import AllocatorState, HostLimits, HostSample, ProcessRecord, RunRecord, VisibleDevice
+from oomdoctor.model.host import HostLimits, HostSample
+from oomdoctor.model.run import AllocatorState, ProcessRecord, RunRecord, VisibleDevice
 from oomdoctor.model.source import Source
 from oomdoctor.sweep.outcomes import Peak
 from oomdoctor.sweep.peaks import peaks_of
