@@ -32,6 +32,7 @@ from ..playbook.match import match_rules
 from ..readers.inputs import Progress, read_inputs
 from .figures import notes_on_figures
 from .looks import notes_on_looks
+from .masking import masked
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
 
@@ -74,7 +75,7 @@ def diagnose_evidence(
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
-    return Diagnosis(
+    diagnosis = Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts),
         fingerprint=fingerprint(findings, incidents, facts),
@@ -102,6 +103,7 @@ def diagnose_evidence(
         ),
         made_seconds=now_seconds,
     )
+    return masked(diagnosis)
 
 
 def _model(path: Path | None) -> tuple[Model | None, tuple[str, ...]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Union
 
@@ -109,6 +109,17 @@ class FactSet(Mapping[str, Fact]):
             if fact.member is not None and self.specs[fact.name].scope is scope:
                 seen[fact.member] = None
         return tuple(seen)
+
+    def with_texts(self, change: Callable[[str], str]) -> FactSet:
+        """The same facts with `change` made to the values of free text and to the names of inputs."""
+        changed = FactSet(self.specs)
+        for key, fact in self._facts.items():
+            value, path = fact.value, fact.source.path
+            if isinstance(value, str) and self.specs[fact.name].type is FactType.TEXT:
+                value = change(value)
+            source = fact.source if path is None else replace(fact.source, path=change(path))
+            changed._facts[key] = replace(fact, value=value, source=source)
+        return changed
 
     def __getitem__(self, key: str) -> Fact:
         return self._facts[key]

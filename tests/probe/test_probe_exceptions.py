@@ -99,16 +99,21 @@ def test_a_hook_of_the_users_does_not_hide_it(each: Harness, hook: str) -> None:
 def test_secrets_in_messages_and_source_lines_are_masked(harness: Harness) -> None:
     text = """
 def login(**named):
-    raise ValueError("refused: https://me:hunter22@host Authorization: Bearer abcdefgh token=ijklmnop tokens: many")
+    raise ValueError("refused: https://me:hunter22@host"
+        " Authorization: Bearer abcdefgh-abcdefgh token=ijklmnop tokens: many")
 tokenizer = str
-tokenizer = tokenizer(login(author="Somebody", api_key="qrstuvwx", name="hf_yzabcdefghij"))
+tokenizer = tokenizer(login(author="Somebody", api_key="qrstuvwx", name="hf_yzabcdefghijklmnopqrst"))
 """
     harness.run(harness.script(text))
     (record,) = harness.records("exception")
     for secret in ("hunter22", "abcdefgh", "ijklmnop", "qrstuvwx"):
         assert secret not in str(record)
-    assert record["message"] == "refused: https://me:***@host Authorization: Bearer *** token=*** tokens: many"
-    assert record["frames"][0][3] == ('tokenizer = tokenizer(login(author="Somebody", api_key="***", name="hf_***"))')
+    assert record["message"] == (
+        "refused: https://<masked>@host Authorization: Bearer <masked> token=<masked> tokens: many"
+    )
+    assert record["frames"][0][3] == (
+        'tokenizer = tokenizer(login(author="Somebody", api_key="<masked>", name="<masked>"))'
+    )
 
 
 def test_both_ends_of_a_deep_recursion_are_kept(harness: Harness) -> None:

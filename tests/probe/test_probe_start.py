@@ -108,12 +108,12 @@ def test_a_full_disk_harms_nothing(harness: Harness) -> None:
 def test_secrets_on_the_command_line_are_masked(harness: Harness) -> None:
     harness.run(
         *("-c", "pass", "--hf-token", "hf_abcdefghijklmnop", "--api-key=abcdefgh", "--max-tokens", "4096"),
-        *("--url", "https://me:hunter22@host/x", "--max-num-batched-tokens=8192", "sk-proj-abcdefghijkl"),
+        *("--url", "https://me:hunter22@host/x", "--max-num-batched-tokens=8192", "sk-proj-abcdefghijklmnopqrst"),
     )
     (process,) = harness.records("process")
     assert process["argv"][3:] == [
-        *("--hf-token", "***", "--api-key=***", "--max-tokens", "4096", "--url", "https://me:***@host/x"),
-        *("--max-num-batched-tokens=8192", "sk-***"),
+        *("--hf-token", "<masked>", "--api-key=<masked>", "--max-tokens", "4096", "--url", "https://<masked>@host/x"),
+        *("--max-num-batched-tokens=8192", "<masked>"),
     ]
 
 

@@ -155,13 +155,13 @@ def _write(about: dict[str, Any], chain: list[BaseException], with_code: bool) -
 
 def _describe(error: BaseException, with_code: bool) -> dict[str, object]:
     from . import frames
-    from .masking import mask
+    from .masking import mask_text
 
     kind = type(error)
     module = "" if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "."
     return {
         "exception_type": module + kind.__qualname__,
-        "message": mask(_message(error)[:20000]),
+        "message": mask_text(_message(error)[:20000]),
         "frames": frames.of_traceback(error.__traceback__, with_code),
         "is_memory_error": is_memory_error(error),
         "is_device_oom": is_device_oom(error),

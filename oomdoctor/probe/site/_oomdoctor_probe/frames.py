@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .masking import mask
+from .masking import mask_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,6 +84,6 @@ def _code(frame: FrameType, line: int) -> str:
     try:
         import linecache
 
-        return mask(linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()[:300], is_code=True)
+        return mask_text(linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()[:300], is_code=True)
     except Exception:
         return ""

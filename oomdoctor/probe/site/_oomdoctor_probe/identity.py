@@ -6,7 +6,10 @@ import os
 import sys
 
 from . import records
-from .masking import mask_arguments
+from .masking import mask_command
+
+_MOST_ARGUMENTS = 200
+_LONGEST_ARGUMENT = 1000
 
 
 def rank() -> int | None:
@@ -24,7 +27,7 @@ def write_process(forked: bool = False) -> None:
         "process",
         pid=os.getpid(),
         ppid=os.getppid(),
-        argv=mask_arguments(_command()),
+        argv=[word[:_LONGEST_ARGUMENT] for word in mask_command(_command()[:_MOST_ARGUMENTS])],
         executable=sys.executable,
         python="%d.%d.%d" % sys.version_info[:3],
         rank=rank(),

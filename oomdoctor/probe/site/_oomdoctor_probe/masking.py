@@ -1,50 +1,216 @@
-"""Masks secrets in what the probe writes: the command line, messages, lines of source."""
+"""Masks secrets before anything is written: in command lines, messages, lines of source and printed text.
+
+Secrets are known by their shape (`hf_…`, `AKIA…`, a JWT, a private key), by the name they are given under
+(`--api-key …`, `PASSWORD=…`, `"client_secret": "…"`, `Authorization: …`) or by their place in a URL
+(`https://user:secret@host`). Every pattern has bounded repeats or starts only at a boundary: the time is linear in the
+text. A name such as `max_tokens` or `eos_token` is no secret; a memory log is full of them.
+Patterns are compiled when a text is met that may hold what they look for: most processes never need them.
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from re import Match, Pattern
 
-_MASK = "***"
-_NAMES = ("token", "secret", "passw", "api_key", "api-key", "apikey", "access_key", "access-key", "credential", "auth")
-_PREFIXES = ("hf_", "sk-", "ghp_", "gho_", "github_pat_", "glpat-", "xox", "AKIA", "eyJ")
-_MOST_ARGUMENTS = 200
-_LONGEST_ARGUMENT = 1000
+MASK = "<masked>"
+_MASK = MASK.encode()
+_compiled: dict[bytes, Pattern[bytes]] = {}
+
+# Searched in the lower-cased bytes. Each begins with plain letters, which the engine skips to quickly; what stands
+# before the word (`hf_` token, not `eos_` token) is looked at only where the rest fits.
+_QUOTE = rb"(?:\\{0,3}[\"'])?"
+"""Escaped where a text was quoted in another."""
+_NAMED = (
+    rb"(?:password|passwd|passphrase|pwd|secret|key|token|credential)(?P<tail>[a-z0-9_-]{0,20})"
+    + _QUOTE
+    + rb"(?P<joint>[ \t]{0,3}[=:][ \t]{0,3}|[ \t]{1,3})(?P<quote>"
+    + _QUOTE
+    + rb")(?P<value>[^\s\"',;&<>\\]{4})"
+)
+_VALUE = rb"(?:[^\s\"',;&<>\\]|\\[^nrt\"'\\])*"
+_WORD_BEFORE = rb"[a-z0-9_.-]{0,40}\Z"
+_NAME_HINTS = (b"passw", b"passphrase", b"pwd", b"secret", b"key", b"token", b"credential")
+# By what a line must hold (in lower case) for the pattern to be tried; each is searched in the lower-cased bytes.
+_BY_PLACE: tuple[tuple[bytes, bytes], ...] = (
+    (
+        b"authorization",
+        rb"authorization"
+        + _QUOTE
+        + rb"[ \t]{0,3}[:=][ \t]{0,3}"
+        + _QUOTE
+        + rb"(?:(?:bearer|basic|token|digest)[ \t]{1,3})?(?P<value>[^\s\"',<\\]{4,4096})",
+    ),
+    (b"bearer", rb"bearer[ \t]{1,3}(?P<value>[a-z0-9._~+/=-]{16,4096})"),
+    (
+        b"cookie",
+        rb"cookie" + _QUOTE + rb"[ \t]{0,3}:[ \t]{0,3}" + _QUOTE + rb"(?P<value>[^\s\"'\\][^\r\n\"'\\]{0,4095})",
+    ),
+    (b"://", rb"://(?P<value>[^\s/@'\"]{1,512})@"),
+    (b"sig", rb"[?&](?:x-(?:amz|goog|oss)-)?sig(?:nature)?=(?P<value>[^\s&\"'<>]{4,4096})"),
+    (b"webhook", rb"/webhooks/(?P<value>[0-9]{5,30}/[a-z0-9_-]{16,200})"),
+    (b"hooks.", rb"hooks\.[a-z]{2,20}\.com/[a-z]{2,20}/(?P<value>[a-z0-9/_-]{16,200})"),
+    (b"/bot", rb"/bot(?P<value>[0-9]{6,12}:[a-z0-9_-]{30,60})"),
+    (b'"auth', rb"\"auth\\{0,3}\"[ \t]{0,3}:[ \t]{0,3}\\{0,3}\"(?P<value>[a-z0-9+/=_-]{8,4096})"),
+    (b"_auth", rb"_auth[ \t]?=[ \t]?(?P<value>[a-z0-9+/=_-]{8,4096})"),
+    (b"login", rb"login[ \t]{1,8}\S{1,200}[ \t]{1,8}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})"),
+    (b"login(", rb"login\([^)\r\n]{0,80}key[ \t]?=[ \t]?\\{0,3}[\"'](?P<value>[^\"'\s\\]{8,512})"),
+    (
+        b"curl",
+        rb"curl\b[^\r\n]{0,400}?[ \t](?:-u[ \t]?|--user[ =])[\"']?[^\s:\"']{1,200}:(?P<value>[^\s\"']{1,512})",
+    ),
+)
+_SHAPES: tuple[tuple[bytes, bytes], ...] = (
+    (b"hf_", rb"hf_[A-Za-z0-9]{20,}"),
+    (b"api_org_", rb"api_org_[A-Za-z0-9]{20,}"),
+    (b"sk-", rb"sk-[A-Za-z0-9_-]{20,}"),
+    (b"k_live_", rb"[rs]k_live_[A-Za-z0-9]{16,}"),
+    (b"k_test_", rb"[rs]k_test_[A-Za-z0-9]{16,}"),
+    (b"gh", rb"gh[pousr]_[A-Za-z0-9]{20,}"),
+    (b"github_pat_", rb"github_pat_[A-Za-z0-9_]{20,}"),
+    (b"glpat-", rb"glpat-[A-Za-z0-9_-]{16,}"),
+    (b"xox", rb"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    (b"AKIA", rb"AKIA[A-Z0-9]{16}"),
+    (b"ASIA", rb"ASIA[A-Z0-9]{16}"),
+    (b"AIza", rb"AIza[A-Za-z0-9_-]{30,}"),
+    (b"ya29.", rb"ya29\.[A-Za-z0-9_-]{20,}"),
+    (b"eyJ", rb"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?"),
+    (b"npm_", rb"npm_[A-Za-z0-9]{30,}"),
+    (b"pypi-", rb"pypi-[A-Za-z0-9_-]{20,}"),
+    (b"dckr_pat_", rb"dckr_pat_[A-Za-z0-9_-]{20,}"),
+    (b"nvapi-", rb"nvapi-[A-Za-z0-9_-]{20,}"),
+    (b"gsk_", rb"gsk_[A-Za-z0-9]{20,}"),
+    (b"r8_", rb"r8_[A-Za-z0-9]{20,}"),
+    (b"SG.", rb"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    (b"dapi", rb"dapi[0-9a-f]{32}"),
+    (b"hvs.", rb"hvs\.[A-Za-z0-9_-]{20,}"),
+    (b"hvb.", rb"hvb\.[A-Za-z0-9_-]{20,}"),
+)
+"""What each known shape begins with, and the shape."""
+_SHAPE = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?P<value>" + b"|".join(shape for _, shape in _SHAPES) + rb")"
+_KEY_BEGIN = rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_END = rb"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+
+_OWNERS_OF_KEYS = b"api|access|private|account|auth|secret|encryption|signing|master|service|subscription|ssh"
+_OWNERS_OF_TOKENS = (
+    b"hf|hub|huggingface|github|gh|gitlab|auth|access|api|bearer|refresh|session|security|wandb|slack|bot|personal|private|deploy"
+    b"|service|identity|oauth|jwt|csrf|registry|vault|discord|telegram|modelscope|neptune|clearml|secret"
+)
+_SECRET_NAME = (
+    rb"password|passwd|passphrase|(?:^|[_-])pwd|secret|credential|(?:^|[_.-])(?:%s)[_-]?key(?![a-z])"
+    rb"|(?:^|[_.-])(?:%s)[_-]?token(?![a-z])|^-{0,2}token(?![a-z_-])"
+) % (_OWNERS_OF_KEYS, _OWNERS_OF_TOKENS)
 
 
-def mask(text: str, is_code: bool = False) -> str:
-    """The text without what looks like a secret. In code, `token = value` is one only in quotes."""
-    lowered = text.lower()
-    if not ("://" in text or any(name in lowered for name in _NAMES) or any(prefix in text for prefix in _PREFIXES)):
-        return text
-    import re  # rarely needed, and dear to a process that never needs it
+def mask_text(text: str, is_code: bool = False) -> str:
+    """`text` with every known kind of secret replaced by `<masked>`; its lines stay in place.
 
-    text = re.sub(r"(://[^/\s:@]*:)[^/\s@]+@", r"\1%s@" % _MASK, text)
-    text = re.sub(r"(?i)\b(bearer\s+)[\w.\-]{6,}", r"\1%s" % _MASK, text)
-    # A name such as `api_key` or `"hf_token"`, then = or :, then its value. Neither a tokenizer nor an author is a
-    # secret, nor is a count (`max_tokens=4096`).
-    text = re.sub(
-        r"""(?i)((?:%s)(?!s\b|iz|ors?\b)[\w-]*["']?)(%s)(?!\d+\b|bearer\b)[^\s"',;)}]{4,}"""
-        % ("|".join(_NAMES), r"""[=:]["']?|\s*[=:]\s*["']""" if is_code else r"""\s*[=:]\s*["']?"""),
-        r"\1\2%s" % _MASK,
-        text,
-    )
-    return re.sub(r"(?<![A-Za-z0-9_])(%s)[A-Za-z0-9_.\-]{8,}" % "|".join(_PREFIXES), r"\1%s" % _MASK, text)
+    In code `token = value` is a secret only in quotes.
+    """
+    masked, _ = mask_bytes(text.encode("utf-8", "surrogateescape"), False, is_code)
+    return masked.decode("utf-8", "surrogateescape")
 
 
-def mask_arguments(arguments: Sequence[str]) -> list[str]:
-    """The command line, shortened, with the values of options such as `--hf-token VALUE` masked."""
-    kept = []
-    secret_follows = False
-    for argument in arguments[:_MOST_ARGUMENTS]:
-        kept.append(_MASK if secret_follows and not argument.startswith("-") else mask(argument)[:_LONGEST_ARGUMENT])
-        lowered = argument.lower()
-        secret_follows = (
-            argument.startswith("-")
-            and "=" not in argument
-            and not lowered.endswith("tokens")
-            and any(name in lowered for name in _NAMES)
-            and "author" not in lowered
-        )
-    return kept
+def mask_command(command: Sequence[str]) -> tuple[str, ...]:
+    """A command line with the values of secret options masked, whether joined by `=` or the next word."""
+    masked: list[str] = []
+    follows_secret = False
+    for word in command:
+        if follows_secret and not word.startswith("-"):
+            masked.append(MASK)
+            follows_secret = False
+            continue
+        follows_secret = word.startswith("-") and "=" not in word and " " not in word and is_secret_name(word)
+        masked.append(mask_text(word))
+    return tuple(masked)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or option of this name holds a secret."""
+    return _holds_secret(name.lower().encode("utf-8", "surrogateescape"))
+
+
+def mask_bytes(data: bytes, inside_key: bool, is_code: bool = False) -> tuple[bytes, bool]:
+    """Mask bytes that begin inside a private key or not, and say whether they end inside one."""
+    if not inside_key and b"PRIVATE KEY" not in data:
+        return _mask_plain(data, is_code), False
+    pieces: list[bytes] = []
+    position = 0
+    while True:
+        if inside_key:
+            end = _pattern(_KEY_END).search(data, position)
+            if end is None:
+                return b"".join(pieces) + _MASK + (b"\n" if data.endswith(b"\n") else b""), True
+            pieces.append(_MASK + b"\n")
+            position = end.start()
+        begin = _pattern(_KEY_BEGIN).search(data, position)
+        stop = len(data) if begin is None else begin.end()
+        pieces.append(_mask_plain(data[position:stop], is_code))
+        if begin is None:
+            return b"".join(pieces), False
+        pieces.append(b"\n")
+        position, inside_key = stop, True
+
+
+def _pattern(source: bytes) -> Pattern[bytes]:
+    found = _compiled.get(source)
+    if found is None:
+        import re
+
+        found = _compiled[source] = re.compile(source)
+    return found
+
+
+def _mask_plain(data: bytes, is_code: bool) -> bytes:
+    """Mask all but private keys."""
+    spans: list[tuple[int, int]] = []
+    lower = data.lower()  # bytes: only ASCII letters change, so places stay the same
+    for hint, pattern in _BY_PLACE:
+        if hint in lower:
+            spans += (match.span("value") for match in _pattern(pattern).finditer(lower))
+    if any(hint in lower for hint in _NAME_HINTS):
+        spans += _named_values(lower, is_code)
+    if any(hint in data for hint, _ in _SHAPES):
+        spans += (match.span("value") for match in _pattern(_SHAPE).finditer(data))
+    if not spans:
+        return data
+    pieces: list[bytes] = []
+    position = 0
+    for start, stop in sorted(spans):
+        if start >= position:
+            pieces += (data[position:start], _MASK)
+        position = max(position, stop)
+    pieces.append(data[position:])
+    return b"".join(pieces)
+
+
+def _named_values(lower: bytes, is_code: bool) -> Iterator[tuple[int, int]]:
+    """Where the values of named secrets lie. What follows the name of something else is searched again for names."""
+    position = 0
+    named, value = _pattern(_NAMED), _pattern(_VALUE)
+    match = named.search(lower)
+    while match:
+        position = match.start("value")
+        if _names_secret(match, is_code):
+            rest = value.match(lower, position)
+            stop = rest.end() if rest else match.end()
+            yield position, stop
+            position = stop
+        match = named.search(lower, position)
+
+
+def _names_secret(match: Match[bytes], is_code: bool) -> bool:
+    """Whether the word around a match of `_NAMED` is the name of a secret, and one that is followed by its value."""
+    before = _pattern(_WORD_BEFORE).search(match.string, max(0, match.start() - 40), match.start())
+    prefix = before[0] if before else b""
+    joint = match["joint"]
+    if not joint.strip() and not prefix.startswith(b"-") and not match[0].startswith(b"-"):
+        return False  # only an option's value follows after a space
+    if is_code and not match["quote"] and joint != b"=":
+        return False
+    return _holds_secret(prefix + match.string[match.start() : match.end("tail")])
+
+
+def _holds_secret(name: bytes) -> bool:
+    return any(hint in name for hint in _NAME_HINTS) and _pattern(_SECRET_NAME).search(name) is not None

@@ -1,0 +1,71 @@
+"""Kinds of secret that logs, command lines and variables hold: (what it is, a line with `{}` in its place, the secret).
+
+The values are invented; those with a provider's prefix are put together so that no scanner takes this file for a leak.
+"""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "0123456789"
+_MIXED = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
+
+KINDS = [
+    ("Hugging Face token, named", "HF_TOKEN={}", "hf" + "_" + _LETTERS + "012345"),
+    ("Hugging Face token, alone", "found {} in the cache", "hf" + "_" + _LETTERS + "543210"),
+    ("Hugging Face organisation token", "login with {}", "api_org" + "_" + _MIXED),
+    ("OpenAI key", "key: {}", "sk" + "-proj-" + _LETTERS),
+    ("Anthropic key", "using {} for the judge", "sk" + "-ant-api03-" + _MIXED),
+    ("option and word", "serve --api-key {}", "anything-at-all"),
+    ("option and equals sign", "serve --api-key={}", "anything-at-all-else"),
+    ("password option", "mysql --password {}", "correct-horse"),
+    ("bearer header", "Authorization: Bearer {}", "abcd.efgh"),
+    ("basic header", "'authorization': 'Basic {}'", "Zm9vOmJhcg=="),
+    ("bearer without a header's name", "sent bearer {} to the endpoint", _LETTERS[:20]),
+    ("key header", "X-API-Key: {}", "c0ffee-c0ffee-c0ffee"),
+    ("cookie header", "Cookie: session={}; theme=dark", "s3ss10n-" + _LETTERS),
+    ("cookie being set", "Set-Cookie: sid={}; HttpOnly", "s1d-" + _LETTERS),
+    ("URL with user and password", "cloning https://bob:{}@git.example.com/x.git", "pass-word"),
+    ("URL with a password alone", "redis://:{}@cache:6379/0", "r3dis-pw"),
+    ("database URL", "postgres://user:{}@db/name", "db-pass"),
+    ("database by JDBC", "jdbc:sqlserver://db;user=sa;password={};encrypt=true", "jdbc-pass"),
+    ("query of a URL", "GET https://x/y?token={}&x=1", "query-token"),
+    ("signed URL of Azure", "https://a.blob.core.windows.net/c/m.bin?sv=2024&sig={}&se=2026", "Ab%2Bcd%2Fef%3D"),
+    ("signed URL of Amazon", "https://b.s3.amazonaws.com/m.bin?X-Amz-Signature={}&x=1", "0a1b2c3d4e5f" * 4),
+    ("account key of Azure", "AccountName=me;AccountKey={};EndpointSuffix=x", _MIXED * 2 + "=="),
+    ("JSON password", '{{"password": "{}"}}', "hunter22"),
+    ("YAML secret", "client_secret: {}", "yaml-secret"),
+    ("secret in code", 'wandb.login(key="{}")', _DIGITS * 4),
+    ("login of Weights & Biases", "WANDB_API_KEY={}", "0a" + _DIGITS * 3 + "fedcba98"),
+    ("Amazon secret key", "aws_secret_access_key = {}", "abc/def+ghi"),
+    ("Amazon key id", "using {}", "AKIA" + "IOSFODNN7EXAMPLE"),
+    ("Amazon session", "AWS_SESSION_TOKEN={}", "FwoGZXIvYXdzE" + _MIXED),
+    ("GitHub token", "remote: {}", "ghp" + "_" + _LETTERS + _DIGITS),
+    ("GitLab token", "remote: {}", "glpat" + "-" + _MIXED[:20]),
+    ("Slack token", "posting with {}", "xoxb" + "-1234567890-" + _LETTERS[:12]),
+    ("Slack webhook", "https://hooks.slack.com/services/{}", "T00000000/B00000000/" + _MIXED[:24]),
+    ("Google key", "maps key {}", "AIza" + _MIXED + "abc"),
+    ("Google access token", "token is {}", "ya29" + "." + _MIXED),
+    ("Stripe key", "charge with {}", "sk" + "_live_" + _MIXED[:24]),
+    ("SendGrid key", "mail with {}", "SG" + "." + _MIXED[:22] + "." + _MIXED),
+    ("Databricks token", "connect with {}", "dapi" + "0123456789abcdef" * 2),
+    ("Vault token", "vault: {}", "hvs" + "." + _MIXED),
+    ("JSON Web Token", "{}", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"),
+    ("npm token", "//registry.example.com/:_authToken={}", "npm" + "_" + _MIXED),
+    ("PyPI token", "upload with {}", "pypi" + "-AgEIcHlwaS5vcmc" + _MIXED),
+    ("registry login", '"auths": {{"x": {{"auth": "{}"}}}}', "dXNlcjpwYXNzd29yZA=="),
+    ("npm login", "//registry.example.com/:_auth={}", "bWU6cGFzc3dvcmQ="),
+    (".netrc", "machine x.example.com login me password {}", "netrc-pass"),
+    ("curl's user", "curl -u me:{} https://x.example.com", "curl-pass"),
+    ("Telegram bot", "https://api.telegram.org/bot{}/sendMessage", "123456789:" + _MIXED + "abc"),
+    ("Ray's password", "ray start --head --redis-password={}", "ray-pass"),
+    ("private key", "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA" + _MIXED),
+    (
+        "OpenSSH key",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n-----END OPENSSH PRIVATE KEY-----",
+        "b3BlbnNzaC1rZXk" + _MIXED,
+    ),
+    ("PGP key", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n{}\n-----END PGP PRIVATE KEY BLOCK-----", "lQOYBF" + _MIXED),
+    (
+        "service account",
+        '"private_key": "-----BEGIN PRIVATE KEY-----\\n{}\\n-----END PRIVATE KEY-----\\n",',
+        "MIIEvQIBADAN" + _MIXED,
+    ),
+]
