@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .bundle_reports import configuration_of
-from .options import language_option
+from .options import language_option, redact_options, redacted
 from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
 from .progress import progress_bar
 
@@ -43,6 +43,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
     type=click.Choice(["possible", "likely", "confirmed"]),
     help="Exit with status 1 when a diagnosis is at least this sure.",
 )
+@redact_options
 @language_option
 def analyze(
     paths: tuple[str, ...],
@@ -52,6 +53,8 @@ def analyze(
     model: Path | None,
     rule_directories: tuple[Path, ...],
     fail_on: str | None,
+    redact: bool,
+    pseudonyms: Path | None,
 ) -> None:
     """Read logs, PyTorch memory snapshots, nvidia-smi output, incident bundles and folders of these.
 
@@ -74,7 +77,7 @@ def analyze(
         diagnosis = diagnose(
             paths, command=command, rules=rule_directories, stdin=stdin, progress=progress, model=model
         )
-    text = render(diagnosis, chosen)
+    text = render(redacted(diagnosis, redact, pseudonyms), chosen)
     deliver(text, output)
     for note in diagnosis.notes:
         say(note)

@@ -7,20 +7,29 @@ from pathlib import Path
 
 from ..errors import InputRefused, UsageError
 from ..language import chosen
+from .options import redacted
 
 NAMES = {"html": "report.html", "json": "report.json", "markdown": "report.md"}
 
 
 def write_reports(
-    bundle: Path, forms: Sequence[str] = tuple(NAMES), rules: Sequence[Path] = (), model: Path | None = None
+    bundle: Path,
+    forms: Sequence[str] = tuple(NAMES),
+    rules: Sequence[Path] = (),
+    model: Path | None = None,
+    redact: bool = False,
+    pseudonyms: Path | None = None,
 ) -> str:
-    """Write the reports into the bundle and give the summary's words. Raises OSError where they cannot be written."""
+    """Write the reports into the bundle and give the summary's words. Raises OSError where they cannot be written.
+
+    `redact` and `pseudonyms` are as `options.redacted` takes them.
+    """
     from ..diagnose import diagnose
     from ..report import render
 
     configuration = None if model is None else configuration_of(model)
     paths = [bundle] if configuration is None else [bundle, configuration]
-    diagnosis = diagnose(paths, rules=rules, model=model)
+    diagnosis = redacted(diagnose(paths, rules=rules, model=model), redact, pseudonyms)
     for form in forms:
         (bundle / NAMES[form]).write_text(render(diagnosis, form), encoding="utf-8")
     return diagnosis.summary

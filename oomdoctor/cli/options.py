@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..language import LANGUAGE_VARIABLE, LANGUAGES, default_language, speaking
+
+if TYPE_CHECKING:
+    from ..model.diagnosis import Diagnosis
 
 ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
 
@@ -31,6 +35,34 @@ def language_option(command: _Command) -> _Command:
         callback=_speak,
         help=f"Language of what is said (zh: Simplified Chinese). Default: {LANGUAGE_VARIABLE}, else en.",
     )(command)
+
+
+def redact_options(command: _Command) -> _Command:
+    """Add `--redact` and `--pseudonyms`, given to the command as `redact` and `pseudonyms`."""
+    flag = click.option(
+        "--redact",
+        is_flag=True,
+        help="Put pseudonyms for users, hosts, addresses, paths and processes, the same in every report.",
+    )
+    file = click.option(
+        "--pseudonyms",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Where the pseudonyms are kept, for your eyes only; means --redact. Default: oomdoctor/pseudonyms.json in "
+        "$XDG_STATE_HOME or ~/.local/state.",
+    )
+    return flag(file(command))
+
+
+def redacted(diagnosis: Diagnosis, redact: bool, pseudonyms: Path | None) -> Diagnosis:
+    """The diagnosis as these options want it. Raises UsageError where the pseudonyms cannot be kept."""
+    if not redact and pseudonyms is None:
+        return diagnosis
+    from ..diagnose.pseudonyms import default_file, kept_pseudonyms
+    from ..diagnose.redaction import with_pseudonyms
+
+    with kept_pseudonyms(pseudonyms or default_file()) as names:
+        return with_pseudonyms(diagnosis, names)
 
 
 def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:

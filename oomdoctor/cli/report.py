@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
-from .options import language_option
+from .options import language_option, redact_options, redacted
 from .output import FormName, print_report, say
 
 _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -24,8 +24,11 @@ _BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
     help="Print one form instead of writing all three into the folder.",
 )
 @click.option("--rules", "directories", multiple=True, type=_BUNDLE, metavar="DIR", help="Rules of yours.")
+@redact_options
 @language_option
-def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> None:
+def report(
+    bundle: Path, form: str | None, directories: tuple[Path, ...], redact: bool, pseudonyms: Path | None
+) -> None:
     """Make the reports of the incident folder BUNDLE again: with newer rules, or after the run was cut short.
 
     Exit status: 0 made; 2 wrong usage or not to be written; 3 it is no incident folder.
@@ -35,9 +38,9 @@ def report(bundle: Path, form: str | None, directories: tuple[Path, ...]) -> Non
         from ..diagnose import diagnose
         from ..report import render
 
-        print_report(render(diagnose([folder], rules=directories), form))
+        print_report(render(redacted(diagnose([folder], rules=directories), redact, pseudonyms), form))
         return
-    summary = _written(folder, directories)
+    summary = _written(folder, directories, redact, pseudonyms)
     say(summary)
     say(f"report: {folder / NAMES['html']}")
 
@@ -52,15 +55,17 @@ def open_report(bundle: Path) -> None:
     """
     page = checked_bundle(bundle) / NAMES["html"]
     if not page.is_file() or not is_in_language(page):
-        _written(bundle, ())
+        _written(bundle)
     if not webbrowser.open(page.absolute().as_uri()):
         raise UsageError(f"no browser could be started here; the report is {page}")
     say(f"opened {page}")
 
 
-def _written(folder: Path, directories: tuple[Path, ...]) -> str:
+def _written(
+    folder: Path, directories: tuple[Path, ...] = (), redact: bool = False, pseudonyms: Path | None = None
+) -> str:
     try:
-        return write_reports(folder, rules=directories)
+        return write_reports(folder, rules=directories, redact=redact, pseudonyms=pseudonyms)
     except OSError as error:
         raise UsageError(
             f"cannot write into {folder}: {error.strerror or error}; `--format html` prints the report instead"

@@ -11,7 +11,7 @@ from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
 from .bundle_reports import configuration_of, write_reports
-from .options import language_option
+from .options import language_option, redact_options
 from .output import say
 
 _MOST_EVENTS = 10_000_000
@@ -85,6 +85,7 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
     help="The model's directory, its config.json or a GGUF file: the report says what it was to need.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+@redact_options
 @language_option
 def run(
     command: tuple[str, ...],
@@ -97,6 +98,8 @@ def run(
     history: str | None,
     keep_output: int,
     model: Path | None,
+    redact: bool,
+    pseudonyms: Path | None,
 ) -> None:
     """Run COMMAND under watch, and report if it dies of memory.
 
@@ -125,13 +128,13 @@ def run(
         say(str(error))
         sys.exit(error.status)
     try:
-        _conclude(outcome, report, model)
+        _conclude(outcome, report, model, redact, pseudonyms)
     except KeyboardInterrupt:
         say("interrupted before the report was made")
     end_like(outcome.status, outcome.signal)
 
 
-def _conclude(outcome: RunOutcome, report: str, model: Path | None) -> None:
+def _conclude(outcome: RunOutcome, report: str, model: Path | None, redact: bool, pseudonyms: Path | None) -> None:
     """Make the report if one is wanted, and say where things are; nothing here changes how the run ends."""
     for what, why, _ in outcome.unseen:
         if what.startswith(("the incident folder", "part of the evidence")):
@@ -146,13 +149,15 @@ def _conclude(outcome: RunOutcome, report: str, model: Path | None) -> None:
         say(f"evidence in {_shown(outcome.bundle)}")
         return
     try:
-        summary = write_reports(outcome.bundle, model=model)
+        summary = write_reports(outcome.bundle, model=model, redact=redact, pseudonyms=pseudonyms)
     except Exception as error:
         say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
         say(f"to make it later: oomdoctor report {_shown(outcome.bundle)}")
         return
     say(summary)
     say(f"report: {_shown(outcome.bundle / 'report.html')}")
+    if redact or pseudonyms is not None:
+        say("pass the report on, not the folder: the evidence in it holds the true names")
 
 
 def _shown(path: Path) -> str:

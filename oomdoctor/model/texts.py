@@ -17,6 +17,18 @@ def map_texts(value: _Value, change: Callable[[str], str]) -> _Value:
     return cast("_Value", _mapped(value, change))
 
 
+def texts_of(value: object) -> list[str]:
+    """Each text in the value."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    map_texts(value, note)
+    return texts
+
+
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return value if isinstance(value, Enum) else change(value)
