@@ -177,7 +177,7 @@ def _marks(snapshot: Snapshot, pieces: list[_Piece], in_the_way: Sequence[int]) 
     found: dict[int, list[int]] = {}
     for block in in_the_way:
         segment = int(snapshot.blocks.segment[block])
-        middle = int(snapshot.blocks.address[block] - snapshot.segments.address[segment])
+        middle = int(snapshot.blocks.address[block]) - int(snapshot.segments.address[segment])
         middle += int(snapshot.blocks.size_bytes[block]) // 2
         for piece in pieces:
             if piece.segment == segment and piece.segment_offset <= middle < piece.segment_offset + piece.bytes:

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -32,7 +33,9 @@ def try_one(target: Target, data: bytes) -> str | None:
     """What is wrong with how this input is treated; None where all is well."""
     before_bytes, before_seconds = _peak_bytes(), time.process_time()
     try:
-        target.run(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # numpy tells so of a number that ran over
+            target.run(data)
     except Exception:
         return traceback.format_exc(limit=-6)
     seconds = time.process_time() - before_seconds
