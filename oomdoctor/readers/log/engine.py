@@ -24,7 +24,7 @@ from .order import MOST_TURNED_BYTES, NOT_TURNED, TURNED, Turned, is_newest_firs
 from .peaks import Peaks
 from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
-from .scan import ESCAPE, Anchor
+from .scan import ESCAPE, Anchor, AnchorScanner
 from .stamps import stamp_of
 from .waiting import Tally, WaitingText
 
@@ -39,6 +39,7 @@ _LONGEST_SHOWN = 2000
 _WAITING = 4 << 20
 """Bytes at the end of a log in which the last of the lines are looked for that wait for it (at most a chunk more)."""
 _LAST_WAITING = 2000
+_WAITING_PIECE = 128 << 10
 _LINES_AFTER_NEWS = 8
 """Lines that do not wait after a new statement: that a server serves again is news after a start or a failure."""
 _PASSED_OVER = (
@@ -241,16 +242,24 @@ class _Reader:
         self.buffer, self.lines_before = waiting.take()
         self.counted_to, self.followed_to, self.stamped = 0, len(self.buffer), (0, None)
         places: list[int] = []
-        place, end = 0, len(self.buffer)
-        while (found := scanner.find(self.buffer, place, end, self.coloured)) >= 0:
+        begin = len(self.buffer)
+        while begin > 0 and len(places) <= _LAST_WAITING:  # from the end, a piece at a time
+            begin, stop = self.buffer.rfind(b"\n", 0, max(0, begin - _WAITING_PIECE)) + 1, begin
+            places[:0] = self.waiting_in(begin, stop, waiting, scanner)
+        self.waiting = None
+        for found in places[-_LAST_WAITING:]:
+            self.handle_found(found, len(self.buffer))
+        return (_PASSED_OVER,) if waiting.dropped or len(places) > _LAST_WAITING else ()
+
+    def waiting_in(self, begin: int, stop: int, waiting: WaitingText, scanner: AnchorScanner) -> list[int]:
+        """Places in [begin, stop) of lines that were passed over."""
+        places: list[int] = []
+        while (found := scanner.find(self.buffer, begin, stop, self.coloured)) >= 0:
             span = self.span_at(found)
             if waiting.waits(span.start):
                 places.append(found)
-            place = max(span.end, found + 1)
-        self.waiting = None
-        for found in places[-_LAST_WAITING:]:
-            self.handle_found(found, end)
-        return (_PASSED_OVER,) if waiting.dropped or len(places) > _LAST_WAITING else ()
+            begin = max(span.end, found + 1)
+        return places
 
     def span_at(self, place: int) -> _Span:
         buffer = self.buffer
