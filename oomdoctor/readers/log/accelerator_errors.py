@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 
 from ...model.events import EventKind, LogEvent
@@ -88,6 +89,17 @@ def _may_mask(library: str, code: str | None = None) -> Build:
     return build
 
 
+def _other(library: str) -> Build:
+    """For errors that do not speak of memory, and seldom mean it."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if mentioned(line.text, match.start(), match.end()):
+            return None
+        return event(EventKind.ACCELERATOR_ERROR, line, library=library, code=match["code"], masks_oom=False)
+
+    return build
+
+
 def _call(text: str) -> str | None:
     found = re.search(r"when calling [`'\"]([^`\"]{1,400})", text)
     return found[1].strip() if found else None
@@ -123,6 +135,14 @@ def _nccl_rank(match: re.Match[str], line: Line) -> LogEvent:
         code="out of memory",
         requested_bytes=integer(match.groupdict().get("bytes")),
         masks_oom=True,
+    )
+
+
+def _windows_residency(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
+    """WSL's kernel driver: ENOMEM where what was allocated was to be made resident on the card."""
+    yield event(EventKind.HOST_STATE, line, platform="wsl")
+    yield event(
+        EventKind.ACCELERATOR_ERROR, line, library="dxg", code="out of memory", call=match["call"], masks_oom=True
     )
 
 
@@ -225,6 +245,11 @@ FAMILY = Family(
             r"(?P<code>unhandled cuda error)(?!.{0,400}Cuda failure (?:\d{1,4} )?'out of memory')",
             _may_mask("nccl"),
         ),
+        Pattern(
+            "NCCL error in: ",
+            r"NCCL error in: \S{1,300}, (?P<code>internal error|unhandled system error|invalid usage)\b",
+            _other("nccl"),
+        ),
         Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),
         Pattern(
             "model_container_runner",
@@ -248,6 +273,11 @@ FAMILY = Family(
             "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
             r"(?P<code>HSA_STATUS_ERROR_OUT_OF_RESOURCES)",
             _may_mask("hip"),
+        ),
+        Pattern(
+            "dxgkio_",
+            r"\b(?P<call>dxgkio_(?:make_resident|create_allocation|reserve_gpu_va|map_gpu_va)): Ioctl failed: -12\b",
+            _windows_residency,
         ),
         Pattern("NRT allocation failed", r"NRT allocation failed for size (\d{1,20})", _neuron),
     ),

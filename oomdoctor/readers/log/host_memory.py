@@ -147,7 +147,12 @@ FAMILY = Family(
             r" and data type (?P<dtype>.{1,300})$",
             _numpy,
         ),
-        Pattern("MemoryError", r"^\s*(?:builtins\.)?MemoryError:?\s*$", _failed("python")),
+        Pattern(
+            "MemoryError",
+            r"^\s*(?:[\w.-]{0,60}[0-9]: |.{0,200}\b(?:ERROR|CRITICAL|FATAL)\b.{0,80}?[:\]>-] )?"
+            r"(?:builtins\.)?MemoryError(?::|\(\))?\s*$",
+            _failed("python"),
+        ),
         Pattern("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", _no_memory_errno),
         Pattern("WinError 1455", r"\[WinError 1455\]", _failed("windows-paging")),
         Pattern(

@@ -72,6 +72,14 @@ def _program_of(pid: str, text: str) -> str | None:
     return found[1] if found else None
 
 
+def _reaped(match: re.Match[str], line: Line) -> LogEvent | None:
+    """What is left of a kill where the lines before the reaper's are not there."""
+    if any("Killed process" in text or "invoked oom-killer" in text for text in line.preceding(_BLOCK)):
+        return None
+    made = event(EventKind.KERNEL_OOM, line, pid=int(match[1]), program=match[2])
+    return replace(made, pid=int(match[1]))
+
+
 def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     """The beginning of a block whose end, with the victim, is not there."""
     after = "\n".join(line.following(_BLOCK))
@@ -118,6 +126,11 @@ FAMILY = Family(
         Pattern("Killed process", r"\bKilled process \d", _killed),
         Pattern("Kill process", r"\bKill process \d", _killed),
         Pattern("invoked oom-killer", r"invoked oom-killer", _invoked),
+        Pattern(
+            "oom_reaper: reaped process ",
+            r"oom_reaper: reaped process (\d{1,10}) \(([^)]{1,64})\)",
+            _reaped,
+        ),
         Pattern(
             "memory: usage ",
             r"(?<!\w)memory: usage (\d{1,15})kB, limit (\d{1,15})kB, failcnt [1-9]",

@@ -99,12 +99,14 @@ def _evicted(match: re.Match[str], line: Line) -> LogEvent:
 
 
 _shell = _killed("shell", signal=_KILL)
+_HOST = r"(?:[\w.-]{0,60}[0-9]: )?"
+"""What pdsh, `srun --label` and launchers of many machines put before a line: a number or a machine's name."""
 
 FAMILY = Family(
     "kills",
     (
         # --- shells
-        Pattern("Killed", r"^\s*[*`]{0,3}Killed(?:: 9)?[*`]{0,3}\s*$", _shell),
+        Pattern("Killed", rf"^\s*{_HOST}[*`]{{0,3}}Killed(?:: 9)?[*`]{{0,3}}\s*$", _shell),
         Pattern("已杀死", r"^\s*[*`]{0,3}已杀死[*`]{0,3}\s*$", _shell),
         Pattern(
             "已杀死",
@@ -126,7 +128,7 @@ FAMILY = Family(
         Pattern("zsh: killed", r"^zsh: killed {1,20}(?P<program>.{0,300})$", _shell),
         Pattern(
             "Bus error",
-            r"(?:^|\d )Bus error(?: {1,4}\(core dumped\)| {2,40}(?P<program>\S.{0,300})|\s*$)",
+            r"(?:^|\d:? )Bus error(?: {1,4}\(core dumped\)| {2,40}(?P<program>\S.{0,300})|\s*$)",
             _killed("shell", signal=int(signals.SIGBUS)),
         ),
         # --- launchers

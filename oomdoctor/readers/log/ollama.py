@@ -143,6 +143,11 @@ def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     return ended, event_of(EventKind.PROCESS_KILLED, line, killed)
 
 
+def _message(words: str, build: Build, then: str = "") -> Pattern:
+    """A form that its `msg="…"` tells; in a line that a collector wrapped into JSON the quotes are escaped."""
+    return Pattern(words, rf'msg="{words}"{then}', build, led_by=r'msg=\\{0,3}"')
+
+
 FAMILY = Family(
     "ollama",
     (
@@ -155,14 +160,14 @@ FAMILY = Family(
             fatal=True,
         ),
         reading("layers.offload=", r"\blayers\.offload=[0-9]", _plan),
-        reading('msg="model weights"', r'msg="model weights"', _part(EventKind.ENGINE_WEIGHTS, "weights_bytes")),
-        reading('msg="kv cache"', r'msg="kv cache"', _part(EventKind.ENGINE_KV_POOL, "pool_bytes")),
-        reading('msg="compute graph"', r'msg="compute graph"', _part(EventKind.ENGINE_MEMORY_TABLE, "compute_bytes")),
-        reading('msg="total memory"', r'msg="total memory"', _part(EventKind.ENGINE_MEMORY_TABLE, "used_bytes")),
-        reading('msg="system memory"', r'msg="system memory"', _system_memory),
-        reading('msg="gpu memory"', r'msg="gpu memory"', _gpu_memory),
+        _message("model weights", _part(EventKind.ENGINE_WEIGHTS, "weights_bytes")),
+        _message("kv cache", _part(EventKind.ENGINE_KV_POOL, "pool_bytes")),
+        _message("compute graph", _part(EventKind.ENGINE_MEMORY_TABLE, "compute_bytes")),
+        _message("total memory", _part(EventKind.ENGINE_MEMORY_TABLE, "used_bytes")),
+        _message("system memory", _system_memory),
+        _message("gpu memory", _gpu_memory),
         reading("gpu VRAM usage didn't recover", r"gpu VRAM usage didn't recover within timeout", _not_released),
-        reading('msg="server config"', r'msg="server config" env=', _environment),
+        _message("server config", _environment, " env="),
         reading(" cmd=", r'msg="starting (?:llama server|runner|llama-server)"? ?cmd=', _runner_command),
         reading("vram-based default context", r'msg="vram-based default context"', _default_context),
         _form(EventKind.ENGINE_START, "Listening on ", r"Listening on \S{1,100} \(version {version:word}\)"),

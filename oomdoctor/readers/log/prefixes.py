@@ -86,6 +86,10 @@ _JSON_TEXT = re.compile(rf'(?i)"{_MESSAGE_KEYS}" ?: ?"(?P<text>(?:[^"\\]|\\.)*)"
 _JSON_TIME = re.compile(
     r'"(?:@?timestamp|time|ts|asctime)" ?: ?"(?P<time>\d{4}-\d\d-\d\d[T ][\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)?)"'
 )
+_JSON_SECONDS = re.compile(r'"(?:timestamp|time|ts|created)" ?: ?(?P<seconds>\d{10}(?:\.\d{1,9})?)\b(?!\.)')
+_JOURNAL_TIME = re.compile(r'"__REALTIME_TIMESTAMP" ?: ?"(?P<microseconds>\d{16})"')
+_JSON_RANK = re.compile(r'"(?:rank|global_rank|RANK)" ?: ?"?(\d{1,6})"?(?=[,}\s])')
+_JSON_PID = re.compile(r'"(?:pid|process|process_id|_PID)" ?: ?"?(\d{1,10})"?(?=[,}\s])')
 
 
 def _json_record(match: re.Match[str], line: Stripped) -> None:
@@ -94,6 +98,14 @@ def _json_record(match: re.Match[str], line: Stripped) -> None:
     text = max(texts, key=len, default="")
     if found := _JSON_TIME.search(line.text):
         line.time_seconds = unix_time(found["time"])
+    elif found := _JSON_SECONDS.search(line.text):
+        line.time_seconds = float(found["seconds"])
+    elif found := _JOURNAL_TIME.search(line.text):
+        line.time_seconds = int(found["microseconds"]) / 1e6
+    if found := _JSON_RANK.search(line.text):
+        line.rank = int(found[1])
+    if found := _JSON_PID.search(line.text):
+        line.pid = int(found[1])
     if text and "\\n" not in text:
         line.text = clean(_unescaped(text))
 
@@ -123,7 +135,10 @@ _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
 _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
     "[": (
-        _Prefix(re.compile(r"\[(?:rank|default)?(\d{1,6})\]:[ ]?"), _rank),
+        _Prefix(re.compile(r"\[(?:rank|default|trainer|worker)?(\d{1,6})\]:[ ]?"), _rank),
+        _Prefix(re.compile(r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d{1,6})\]:?[ ]?"), _rank),
+        _Prefix(re.compile(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>:[ ]?"), _rank),
+        _Prefix(re.compile(r"\[pod/[\w./-]{1,300}\][ ]"), _writer),
         _Prefix(re.compile(rf"\[(?P<time>{_ISO})((?: [A-Z]{{2,3}}\d{{1,4}}){{0,6}})\](?:[ ]|$)"), _stamp),
         _Prefix(re.compile(r"\[ {0,8}\d{1,9}\.\d{3,6}\](?:\[ {0,8}[TC]\d{1,9}\])?[ ]"), _rest),
         _Prefix(re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\][ ]"), _rest),
@@ -143,7 +158,7 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
     ">": (_Prefix(re.compile(r">[ ]"), _rest),),
     "│": (_Prefix(re.compile(r"│[ ]?"), _box),),
     "┃": (_Prefix(re.compile(r"┃[ ]?"), _box),),
-    "E": (_Prefix(re.compile(r"E {3,8}(?=\S)"), _rest),),
+    "E": (_Prefix(re.compile(r"E {3,60}(?=\S)"), _rest),),
     "{": (
         _Prefix(
             re.compile(
@@ -162,13 +177,20 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
         _Prefix(re.compile(rf'(?i) {{1,40}}(?="{_MESSAGE_KEYS}" ?: ?")'), _rest),
     ),
 }
-_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP])?(?:[ ]|$)"), _stamp)
+_LOGGER = r"(?:[ ]-(?:[ ][^\s:]\S{0,119}[ ]-){0,2}?[ ](?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)[ ]-)"
+"""What Python's logging puts between the time and the message: ` - name - LEVEL - `."""
+_TRACING = r"(?:[ ]{1,3}(?:TRACE|DEBUG|INFO|WARN|ERROR)[ ]\w[\w:]{0,119}(?<!:):)"
+"""What Rust's tracing puts there: `  INFO module: `."""
+_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP]|{_LOGGER}|{_TRACING})?(?:[ ]|$)"), _stamp)
+_TRAINER = _Prefix(re.compile(rf"\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d{_LOGGER}[ ](?:[\w.]{{1,120}}[ ]-[ ])?"), _rest)
+"""The logger of transformers' examples, whose dates have the month first or the day."""
 _ACTIONS = _Prefix(re.compile(rf"[^\t]{{1,120}}\t[^\t]{{1,120}}\t\ufeff?(?P<time>{_ISO})(?:[ ]|$)"), _stamp)
 """What `gh run view --log` puts before a line: job, step and time."""
 _SYSTEM_LOG = _Prefix(
     re.compile(
-        rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) [A-Za-z0-9]\S{{0,119}} "
-        r"[\w./@-]{1,80}(?:\[(?P<pid>\d{1,10})\])?:[ ]"
+        rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|(?P<iso>{_ISO})) [A-Za-z0-9]\S{{0,119}}(?<!:) "
+        # With an ISO time alone, as containers have it, any message's `first words:` would look like host and program.
+        r"(?:[\w./@-]{1,80}\[(?P<pid>\d{1,10})\]|(?(iso)kernel|[\w./@-]{1,80})):[ ]"
     ),
     _system_log,
 )
@@ -222,7 +244,7 @@ def _candidates(text: str) -> tuple[_Prefix, ...]:
         known = _BY_FIRST[first]
         return known if first != "E" else (*known, _COMPOSE)
     if first.isdigit() and first.isascii():
-        return (_SYSTEM_LOG, _KUBERNETES, _COMPOSE)
+        return (_SYSTEM_LOG, _KUBERNETES, _TRAINER, _COMPOSE)
     if first.isalpha() and first.isascii():
         return (_SYSTEM_LOG, _COMPOSE, _ACTIONS) if "\t" in text else (_SYSTEM_LOG, _COMPOSE)
     return ()

@@ -108,6 +108,11 @@ FAMILY = Family(
             _deepspeed_host,
         ),
         Pattern(
+            "This DataLoader will create ",
+            r"This DataLoader will create (\d{1,5}) worker processes in total",
+            lambda match, line: event(EventKind.PARALLELISM, line, workers=int(match[1])),
+        ),
+        Pattern(
             "max allocated:",
             r"memory \(MB\) \| allocated: (\d+(?:\.\d*)?) \| max allocated: (\d+(?:\.\d*)?)"
             r" \| reserved: (\d+(?:\.\d*)?) \| max reserved: (\d+(?:\.\d*)?)",
