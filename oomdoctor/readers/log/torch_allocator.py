@@ -256,7 +256,9 @@ _MALLOC_ASYNC = {
     "requested_bytes": re.compile(rf"Requested {{0,24}}: ({SIZE})"),
     "total_bytes": re.compile(rf"Device limit {{0,20}}: ({SIZE})"),
     "free_bytes": re.compile(rf"Free \(according to CUDA\) {{0,4}}: ({SIZE})"),
-    "allowed_bytes": re.compile(rf"PyTorch limit \(set by user-supplied memory fraction\)\s{{0,60}}: ({SIZE})"),
+    "allowed_bytes": re.compile(
+        rf"PyTorch limit \(set by user-supplied memory fraction\)\s{{0,60}}(?:\S{{1,60}}\s{{1,60}})?: ({SIZE})"
+    ),
 }
 
 
