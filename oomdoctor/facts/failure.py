@@ -29,6 +29,7 @@ from .device_records import (
     speaking_records,
 )
 from .incidents import latest_device_failures, same_request
+from .tensor_size import requested_bytes
 
 CONTEXT_ALLOWANCE_BYTES = GIB
 """At most this much of the unexplained bytes is taken for the process's own context and libraries.
@@ -160,8 +161,8 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
     )
     if event.word("advice"):
         facts.put("oom.advised_fragmentation", True, source)
+    facts.put("oom.requested_bytes", requested_bytes(event), source, member)
     for name in (
-        "requested",
         "total",
         "free",
         "active",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..language import N_
-from ..model.events import EventKind, LogEvent
+from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
@@ -14,6 +14,8 @@ from .activity import memory_exceptions
 from .deriver import computed
 from .frames import describe, frames_of, users_frame
 from .host_run import put_process_limit_reached, put_run
+from .incidents import victim
+from .tensor_size import requested_bytes
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
 _JOB_SYSTEMS = {"slurm", "kubernetes", "docker", "ray", "systemd"}
@@ -44,7 +46,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.shm_exhausted", True, event.source)
             continue
         facts.put("host.memory_error", True, event.source)
-        facts.put("host.failed_request_bytes", event.size("requested_bytes"), event.source)
+        facts.put("host.failed_request_bytes", requested_bytes(event), event.source)
         facts.put("host.failed_allocator", name if name in _ALLOCATORS else "other", event.source)
         shape = event.fields.get("shape")
         if isinstance(shape, tuple):
@@ -139,10 +141,11 @@ def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.kernel_killed", constraint if constraint in ("global", "memcg") else None, event.source)
         if constraint not in ("global", "memcg"):
             facts.put("host.oom_killer", "kernel", event.source)
-        facts.put("host.kernel_victim", _victim(event), event.source)
+        facts.put("host.kernel_victim", victim(event), event.source)
         facts.put("host.kernel_victim_bytes", event.size("anon_rss_bytes"), event.source)
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
         facts.put("host.cgroup_used_bytes", event.size("usage_bytes"), event.source)
+        facts.put("host.limit_counts_swap", True if event.fields.get("swap_counts") is True else None, event.source)
 
 
 def _put_counters(evidence: Evidence, facts: FactSet) -> None:
@@ -155,14 +158,6 @@ def _put_counters(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.system_oom_kills", count, event.source)
     for event in reversed(evidence.of_kind(EventKind.CGROUP_LIMIT)):
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
-
-
-def _victim(event: LogEvent) -> str | None:
-    """`python (pid 4410)`: what a person looks for in his own lists."""
-    program, pid = event.word("program"), event.size("pid")
-    if pid is None:
-        return program
-    return f"{program} (pid {pid})" if program else N_("process {pid}").format(pid=pid)
 
 
 def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:

@@ -15,6 +15,7 @@ from .allocator import in_order, latest_oom
 from .deriver import device_member, member_namer
 from .focus import focus, others
 from .one_failure import can_be_one_process, failures_of, is_bare_kill, says
+from .tensor_size import requested_bytes
 from .until import is_host_error, was_killed
 
 _FAILURES: dict[EventKind, str] = {
@@ -69,7 +70,7 @@ def latest_device_failures(evidence: Evidence) -> tuple[LogEvent, ...]:
         standing = kept.get(place)
         if standing is None:
             kept[place] = event
-        elif not same_request(standing.size("requested_bytes"), event.size("requested_bytes")):
+        elif not same_request(requested_bytes(standing), requested_bytes(event)):
             break
         elif len(event.fields) > len(standing.fields):
             kept[place] = event
@@ -165,7 +166,7 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
         words = _words_for(event, evidence)
-        requested = event.size("requested_bytes")
+        requested = requested_bytes(event)
         if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there
         if words is None or event.fields.get("recovered") is True or event.fields.get("fatal") is False:
@@ -181,6 +182,8 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
         if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
             continue  # so does its record of the exception
         where = _place(event)
+        if event.kind is EventKind.KERNEL_OOM:
+            where = victim(event) or where
         if event.device is not None:
             where = name_member(event.device, event.word("backend") or "cuda")
         is_memory = _speaks_of_memory(event, explained)
@@ -237,6 +240,14 @@ def _killed_for_memory(evidence: Evidence) -> bool:
         event.size("count") and event.word("scope") == "cgroup" for event in evidence.of_kind(EventKind.OOM_KILL_COUNT)
     )
     return bool(stated) or counted or printed
+
+
+def victim(event: LogEvent) -> str | None:
+    """`python (pid 4410)`: what a person looks for in his own lists."""
+    program, pid = event.word("program"), event.size("pid")
+    if pid is None:
+        return program
+    return f"{program} (pid {pid})" if program else N_("process {pid}").format(pid=pid)
 
 
 def is_vanished_worker(exception_type: str | None, message: str | None) -> bool:

@@ -335,6 +335,7 @@ _SPECS = (
     FactSpec("host.job_system", NAME, INCIDENT, "which one", names=("slurm", "kubernetes", "docker", "ray", "systemd", "other")),
     FactSpec("host.job_limit_bytes", B, INCIDENT, "the limit it states"),
     FactSpec("host.job_used_bytes", B, INCIDENT, "memory in use where the limit was hit"),
+    FactSpec("host.limit_counts_swap", FLAG, INCIDENT, "the cgroup's limit and usage are of memory and swap together"),
     FactSpec("host.limit_is_machine", FLAG, INCIDENT, "what was exhausted is the whole machine's memory, not a part set aside"),
     FactSpec("host.shm_exhausted", FLAG, INCIDENT, "shared memory (/dev/shm) ran out"),
     FactSpec("host.shm_reason_unstated", FLAG, INCIDENT, "all that is said is that shared memory could not be opened: a limit on open files does that too"),

@@ -66,7 +66,7 @@ class EventKind(str, Enum):
     process-pool|multiprocessing|compiler|…), oom_stated (bool: the reporter itself says memory was why), guess_only (bool: it lists memory among guesses)"""
     KERNEL_OOM = "kernel-oom"
     """The kernel's killer. constraint (global|memcg), pid, program, anon_rss_bytes, shmem_rss_bytes, total_vm_bytes, oom_score_adj,
-    cgroup, limit_bytes, usage_bytes"""
+    cgroup, limit_bytes, usage_bytes, swap_counts (True: these two are of memory and swap together)"""
     MEMORY_LIMIT_HIT = "memory-limit-hit"
     """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|yarn|…),
     limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""

@@ -117,7 +117,7 @@ def test_a_device_has_one_name_everywhere(backend):
 def test_a_kernel_kill_in_a_run_that_went_on_is_an_incident_of_its_own():
     (incident,) = find_incidents(Evidence(events=(KERNEL,), runs=(run(exit_status=0),)))
     assert incident.source == str(KERNEL.source)
-    assert incident.where == "the program"
+    assert incident.where == "python (pid 7)"
 
 
 def test_a_limit_is_named_only_when_it_is_known_to_have_stopped_something():

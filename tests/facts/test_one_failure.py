@@ -78,6 +78,9 @@ TWO = {
     "two requests": f"{FIRST}\nretrying\n{OOM.format(size='512.00 MiB', card=1)}\n",
     "two cards": f"{FIRST}\n{OOM.format(size='2.00 GiB', card=0)}\n",
     "the device, then the host": f"{FIRST}\n[9.5] {GLOBAL.format(pid=7)}\n",
+    "two victims, no times": f"{GLOBAL.format(pid=7)}\n{GLOBAL.format(pid=8)}\n",
+    "the machine, then a cgroup": f"{GLOBAL.format(pid=7)}\n{MEMCG.format(pid=8)}\n",
+    "two shapes, no sizes": f"{TENSOR}\nEpoch 2\n{TENSOR.replace('256', '128')}\n",
 }
 
 

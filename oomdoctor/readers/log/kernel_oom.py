@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...model.events import EventKind, LogEvent
+from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import KIB, MIB
 from .family import Family, Line, Pattern
 from .statement import event
@@ -24,9 +24,11 @@ _SIZES = {
 }
 _SCORE = re.compile(r"oom_score_adj[:=](-?\d{1,5})")
 _USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTILINE)
+_WITH_SWAP = re.compile(r"^memory\+swap: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTILINE)
 _CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
 _MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
 _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")
+_AT_LIMIT = 0.99
 _PAGE_ALLOCATOR = re.compile(r"\b__alloc_pages_(?:may_oom|slowpath)\b")
 """In the call trace of a kill: the allocator of pages found none, which it asks the machine for, not a cgroup."""
 
@@ -47,7 +49,6 @@ def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
             break
     block = [line.text, *block]
     text = "\n".join(block)
-    usage = next((found for one in block if (found := _USAGE.match(one.strip()))), None)
     cgroup = _CGROUP.search(text)
     score = _SCORE.search(line.text)
     sizes = {name: int(found[1]) * KIB for name, regex in _SIZES.items() if (found := regex.search(line.text))}
@@ -60,8 +61,7 @@ def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
         program=program,
         oom_score_adj=int(score[1]) if score else None,
         cgroup=(cgroup[1] or cgroup[2]) if cgroup else None,
-        usage_bytes=int(usage[1]) * KIB if usage else None,
-        limit_bytes=int(usage[2]) * KIB if usage else None,
+        **_limit_of("\n".join(one.strip() for one in block)),
         **sizes,
     )
     return replace(kill, pid=int(victim["pid"]))
@@ -85,14 +85,16 @@ def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     after = "\n".join(line.following(_BLOCK))
     if "Killed process" in after or _VICTIM.search(after):
         return None
-    usage = _USAGE.search(after)
-    return event(
-        EventKind.KERNEL_OOM,
-        line,
-        constraint="memcg" if _MEMCG.search(after) else "global" if _is_global(after) else None,
-        limit_bytes=int(usage[2]) * KIB if usage else None,
-        usage_bytes=int(usage[1]) * KIB if usage else None,
-    )
+    constraint = "memcg" if _MEMCG.search(after) else "global" if _is_global(after) else None
+    return event(EventKind.KERNEL_OOM, line, constraint=constraint, **_limit_of(after))
+
+
+def _limit_of(block: str) -> dict[str, FieldValue]:
+    """The limit of the cgroup that a report is about. Where memory stayed below its own, the one with swap was hit."""
+    usage, both = _USAGE.search(block), _WITH_SWAP.search(block)
+    if both and int(both[1]) >= _AT_LIMIT * int(both[2]) and not (usage and int(usage[1]) >= _AT_LIMIT * int(usage[2])):
+        return {"usage_bytes": int(both[1]) * KIB, "limit_bytes": int(both[2]) * KIB, "swap_counts": True}
+    return {"usage_bytes": int(usage[1]) * KIB, "limit_bytes": int(usage[2]) * KIB} if usage else {}
 
 
 def _is_global(block: str) -> bool:
@@ -109,9 +111,6 @@ def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:
     ):
         return None
     return event(EventKind.KERNEL_OOM, line, constraint="memcg", usage_bytes=usage, limit_bytes=limit)
-
-
-_AT_LIMIT = 0.99
 
 
 def _amdgpu(match: re.Match[str], line: Line) -> LogEvent:

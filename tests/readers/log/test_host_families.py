@@ -265,6 +265,24 @@ def test_a_kernel_block_of_a_cgroup() -> None:
     }
 
 
+def test_the_limit_of_memory_and_swap_is_told_where_that_one_was_hit() -> None:
+    both = "[100.100002] memory+swap: usage 3145728kB, limit 3145728kB, failcnt 44\n[100.100003] Tasks state"
+    (event,) = said(BLOCK.replace("[100.100003] Tasks state", both))
+    assert (event.fields["usage_bytes"], event.fields["limit_bytes"]) == (3 * GIB, 3 * GIB)
+    assert event.fields["swap_counts"] is True
+    full = BLOCK.replace("usage 1048576kB", "usage 2097152kB")  # memory is at its own limit
+    (event,) = said(full.replace("[100.100003] Tasks state", both))
+    assert event.fields["limit_bytes"] == 2 * GIB
+    assert "swap_counts" not in event.fields
+
+
+def test_a_reaper_alone_tells_of_a_kill() -> None:
+    reaped = "[100.100007] oom_reaper: reaped process 42 (python), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB\n"
+    (event,) = said(reaped)
+    assert (event.kind, event.pid, event.fields["program"]) == (K.KERNEL_OOM, 42, "python")
+    assert "constraint" not in event.fields
+
+
 def test_a_global_kill_and_an_old_announcement() -> None:
     (event,) = said(
         "kernel: Out of memory: Killed process 9 (java) total-vm:4096kB, anon-rss:2048kB, file-rss:0kB, shmem-rss:0kB\n"
