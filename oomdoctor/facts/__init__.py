@@ -11,6 +11,7 @@ from . import (
     adapters,
     allocator,
     census,
+    chosen_settings,
     device_course,
     devices,
     ending,
@@ -57,6 +58,7 @@ DERIVERS: tuple[Deriver, ...] = (
     ending.derive,
     lookalikes.derive,
     environment.derive,
+    chosen_settings.derive,
 )
 """In order: the first word on a fact stands, so what is measured comes before what is printed or computed."""
 

@@ -371,6 +371,8 @@ def _put_counts(
     facts.put("oom.device_count", len(failed), computed("oom.failed"))
     sizes = [size for m in failed if isinstance(size := facts.value("oom.requested_bytes", m), int)]
     facts.put("oom.largest_request_bytes", max(sizes, default=None), computed("oom.requested_bytes"))
+    lacking = [size for m in failed if isinstance(size := facts.value("oom.shortfall_bytes", m), int)]
+    facts.put("oom.largest_shortfall_bytes", max(lacking, default=None), computed("oom.shortfall_bytes"))
     if records:
         facts.put("oom.count", max(record.count for record in records), records[-1].source)
     else:

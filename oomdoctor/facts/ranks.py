@@ -18,6 +18,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         for name in ("world_size", "tensor_parallel"):
             facts.put("ranks.count", event.size(name), event.source)
         facts.put("host.workers", event.size("workers"), event.source)
+        facts.put("chosen.loader_workers", event.size("workers"), event.source)
     failures = latest_device_failures(evidence)
     named = [event for event in failures if event.rank is not None]
     if named:

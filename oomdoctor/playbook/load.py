@@ -209,11 +209,14 @@ class _RuleReader:
     def _knob_value(self, section: Section | None) -> KnobValue | None:
         if section is None:
             return None
-        section.only(("knob", "value"), "a setting")
+        section.only(("knob", "value", "go"), "a setting")
+        go = section.text("go", "")
+        if go not in ("", "down", "up"):
+            section.entries["go"].place.refuse(f"'go' is down or up; not {go!r}")
         value = section.entries.get("value")
         empty = isinstance(value, Scalar) and not value.text.strip()
         template = None if empty else self._template(section, "value")
-        return KnobValue(section.text("knob"), template or Template(()), section.place)
+        return KnobValue(section.text("knob"), template or Template(()), section.place, go)
 
     def _not_remedy(self, section: Section) -> RuleNotRemedy:
         section.only(("what", "why", "applies"), "what does not help")

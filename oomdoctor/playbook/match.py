@@ -11,6 +11,7 @@ from ..model.facts import FactSet, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
+from .going_on import known_now, next_value, share_freed
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy, Translation
 from .simulated import SimulatedEffect, simulated_effect
@@ -74,6 +75,13 @@ def _ranked(found: Sequence[tuple[Rule, Finding]]) -> tuple[Finding, ...]:
 
 def _same_place(one: Finding, other: Finding) -> bool:
     return not one.scope or not other.scope or one.scope == other.scope
+
+
+def _works_on_the_largest_request(remedy: RuleRemedy) -> bool:
+    """Whether, in a rule about the whole incident, it spares part of the failed request, or leaves room for it."""
+    if remedy.frees is None:
+        return remedy.set is not None and remedy.set.go == "down"
+    return "oom.largest_request_bytes" in remedy.frees.names
 
 
 def _does_not_suffice(remedy: Remedy) -> int:
@@ -164,6 +172,8 @@ class _Writer:
             if effect is not None and effect.enough is False:
                 continue
             frees = self._bytes(remedy.frees)
+            if frees is None and setting is not None:
+                frees = share_freed(setting.knob, setting.value, self.facts)
             yield Remedy(
                 id=remedy.id,
                 do=self._fill(self.words.do.get(remedy.id, remedy.do)),
@@ -190,6 +200,8 @@ class _Writer:
             value = remedy.enough.value(self.lookup)
             return None if value is None else bool(value)
         shortfall = self.facts.value("oom.shortfall_bytes", self.member)
+        if shortfall is None and _works_on_the_largest_request(remedy):
+            shortfall = self.facts.value("oom.largest_shortfall_bytes")
         if frees is None or shortfall is None or isinstance(shortfall, str):
             return None
         return frees >= HEADROOM * shortfall
@@ -199,7 +211,10 @@ class _Writer:
         knobs = load_knobs()
         if wanted is None or wanted.knob not in knobs:
             return None
-        value = wanted.value.fill(self.lookup, "<N>", format_raw) or "<N>"
+        asked = wanted.value.fill(self.lookup, "<N>", format_raw) or "<N>"
+        value = next_value(asked, wanted.go, known_now(wanted.knob, self.facts))
+        if value is None:
+            return Setting(wanted.knob, asked, (), "")  # it is set so already, and there is no further step
         return knobs.spell(wanted.knob, value, self._version(knobs, wanted.knob))
 
     def _version(self, knobs: Knobs, knob: str) -> str | None:

@@ -13,11 +13,15 @@ from .template import Template
 
 @dataclass(frozen=True)
 class KnobValue:
-    """A setting that a remedy asks for: a knob and its value, which may hold facts; empty leaves it to the reader."""
+    """A setting that a remedy asks for: a knob and its value, which may hold facts; empty leaves it to the reader.
+
+    `go`: what helps is less ('down') or more ('up') than what is set now; where the value is not, it goes a step on.
+    """
 
     knob: str
     value: Template
     place: Place
+    go: str = ""
 
 
 @dataclass(frozen=True)
