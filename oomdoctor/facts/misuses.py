@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..knobs.load import Knob, Knobs, load_knobs
 from ..knobs.misuses import KnownMisuse, Misuses, load_misuses
@@ -23,6 +23,7 @@ _MOST = 20
 _MOST_VALUES = 8
 _SHORTEST_NAME, _MOST_EDITS = 12, 2
 """Only a long name may be called a slip of another: short ones (`tp-size`, `dp-size`) are often both real."""
+_KEYWORDS = re.compile(r"\b([a-z][a-z0-9_]{1,60}) ?= ?(\"[^\"]{0,80}\"|'[^']{0,80}'|[\w.]{1,40})")
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?: (\{value\}|[a-z]+))?")
 _ENGINES = {"vllm", "sglang", "tgi", "llama.cpp"}
 
@@ -228,6 +229,7 @@ class MisuseFinder:
 
     def of_code(self, code: str, where: str) -> Iterator[Misuse]:
         """What a piece of Python does in vain."""
+        yield from self.of_vllm_in_python(code, where)
         for known in self.misuses.known:
             if not known.may_be(self.versions.get(known.framework)):
                 continue
@@ -241,6 +243,20 @@ class MisuseFinder:
                 given = [one for one in written if one is not None]
                 if len(given) == len(written) and _has_value(given, known.values):
                     yield self._known(known, f"{known.call}({', '.join(given)})", where)
+
+    def of_vllm_in_python(self, code: str, where: str) -> Iterator[Misuse]:
+        """`LLM(model=…, kv_cache_dtype="int8")`: its keywords are the server's options by other names."""
+        arguments = _arguments(code, "LLM")
+        version, options = self.versions.get("vllm"), self._options("vllm")
+        for name, value in _KEYWORDS.findall(arguments or ""):
+            option, given = name.replace("_", "-"), value.strip("'\"")
+            of_vllm = (known for known in self.misuses.known if known.framework == "vllm")
+            is_known = any(known.option == option and known.may_be(version) for known in of_vllm)
+            if not is_known and all(one.knob.takes != "choice" for one in options.get(option, ())):
+                continue  # of any other keyword nothing is said
+            misuse = self._option("vllm", option, given, where)
+            if misuse is not None:
+                yield replace(misuse, what=f"LLM({name}={value})")
 
     def overruled(self, option: str, by: str, where: str) -> Iterator[Misuse]:
         """An option that a program says another one replaces."""

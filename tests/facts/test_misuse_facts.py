@@ -184,6 +184,9 @@ def test_the_new_name_of_the_variable_by_version(version, wrong):
         ("out = model.generate(x, kv_cache_dtype='int8')", "generate(kv_cache_dtype='int8')"),
         ("out = model.generate(x, cache_implementation='int8')", "generate(cache_implementation='int8')"),
         ("model.config.max_seq_len = 8192", "model.config.max_seq_len = 8192"),
+        ("m.generation_config.kv_cache_dtype = 'int8'", "m.generation_config.kv_cache_dtype = 'int8'"),
+        ('llm = LLM(model="m", kv_cache_dtype="int8", seed=3)', 'LLM(kv_cache_dtype="int8")'),
+        ("llm = vllm.LLM(model='m', cache_ttl=60)", "LLM(cache_ttl=60)"),
         (
             "model.generate(**f(x), max_new_tokens=512, max_length=8192)",
             "generate(max_new_tokens=512, max_length=8192)",
@@ -203,6 +206,8 @@ def test_habits_in_code(code, what):
         "out = model.generate(x, max_new_tokens=8); tokenizer(t, max_length=9)",
         "if model.config.max_seq_len == 8192: pass",
         "x = regenerate(kv_cache_dtype='int8')",
+        'llm = LLM(model="m", kv_cache_dtype="fp8", max_model_len=8192, my_own=1)',
+        'llm = ChatLLM(model="m", kv_cache_dtype="int8")',
     ],
 )
 def test_code_that_does_what_it_says(code):

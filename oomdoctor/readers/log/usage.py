@@ -17,7 +17,7 @@ _PROGRAM = (
     r"(?P<command>(?:vllm serve|python[0-9.]{0,5} -m (?:vllm\.entrypoints\.|sglang\.launch_server)"
     r"|text-generation-launcher|llama-(?:server|cli)) .{0,8000})"
 )
-_BEHIND = r"(?:^|[$#>%`'\"] ?|&& |; |\bexec |\bRUN |=[0-9,]{1,40} )"
+_BEHIND = r"(?:^|[$#>%`'\"+] ?|&& |; |\bexec |\bRUN |\b[Cc]ommand: |=[0-9,]{1,40} )"
 """What stands before a launch line: the start, a prompt, a quote, an assignment. Not ordinary words."""
 _HAS_OPTION = re.compile(r"\s[-\u2010-\u2015\u2212]{1,2}[A-Za-z]")
 _WORD = re.compile(r"-{1,2}[A-Za-z][\w-]{0,80}(?:=\S{1,200})?")
@@ -94,6 +94,8 @@ FAMILY = Family(
         ),
         Pattern("GenerationConfig(", _CALLS, _code),
         Pattern(".generate(", _CALLS, _code),
+        Pattern("LLM(", r"(?<![\w.])(?:vllm\.)?LLM\((?=.{0,2000}=)|(?<![\w.])(?:vllm\.)?LLM\(\s*$", _code),
+        Pattern(".generation_config.kv_cache_dtype", r"\.generation_config\.kv_cache_dtype ?=(?!=)", _code),
         Pattern(".config.max_seq_len", r"\.config\.max_seq_len ?=(?!=)", _code),
         Pattern(".config.sliding_window", r"\.config\.sliding_window ?=(?!=)", _code),
         Pattern(

@@ -97,11 +97,18 @@ def test_advice_sets_nothing(text):
         ('    config = GenerationConfig(\n        kv_cache_dtype="int8",\n    )\n    next()',
          'config = GenerationConfig( kv_cache_dtype="int8", )'),
         ("model.config.max_seq_len = 8192", "model.config.max_seq_len = 8192"),
+        ('llm = LLM(\n    "m", kv_cache_dtype="int8",\n)', 'llm = LLM( "m", kv_cache_dtype="int8", )'),
+        ("m.generation_config.kv_cache_dtype = 'int8'", "m.generation_config.kv_cache_dtype = 'int8'"),
         ("model.generate(**x, max_new_tokens=5, max_length=9)", "model.generate(**x, max_new_tokens=5, max_length=9)"),
     ],
 )  # fmt: skip
 def test_code_that_sets_something(text, code):
     assert read(text, K.CODE) == [{"code": code}]
+
+
+@pytest.mark.parametrize("lead", ["+ ", "++ ", "    command: ", "$ "])
+def test_a_launch_line_behind_what_shells_and_files_put_there(lead):
+    assert read(f"{lead}vllm serve m --cache-ttl 60", K.COMMAND_LINE) == [{"command": "vllm serve m --cache-ttl 60"}]
 
 
 def test_asking_is_not_setting():
