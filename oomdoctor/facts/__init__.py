@@ -47,7 +47,6 @@ DERIVERS: tuple[Deriver, ...] = (
     request.derive_wanted,
     engine.derive,
     model_dimensions.derive,
-    explain_request.derive,
     adapters.derive,
     devices.derive,
     simulation.derive,
@@ -59,6 +58,7 @@ DERIVERS: tuple[Deriver, ...] = (
     lookalikes.derive,
     environment.derive,
     chosen_settings.derive,
+    explain_request.derive,
 )
 """In order: the first word on a fact stands, so what is measured comes before what is printed or computed."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from ..model.source import Source
 from ..model.units import GIB, MIB
 from .deriver import computed
-from .factoring import factor
+from .factoring import Factors, factor
+from .known_sizes import Known, known_sizes, of_shape
+from .tensor_size import shape_of, size_of
 
 _ROUNDED_TO_BYTES = 512
 """torch's allocator rounds a request up to a multiple of it before it is recorded."""
@@ -19,12 +22,23 @@ _SEGMENT_ROUNDED_TO_BYTES = 2 * MIB
 """And what it asks of the driver, which its message prints, to a multiple of this."""
 _WORTHWHILE_BYTES = 64 * MIB
 _OF_OPERATION = {
-    "attention-scores": ("scores",), "logits": ("logits",), "weights": ("embedding",),
-    "optimizer-state": ("embedding",),
-    "copy-to-device": ("embedding",), "checkpoint": ("embedding",), "kv-append": ("keys",),
-    "kv-pool": (), "communication": (),
+    "attention-scores": ("scores", "latents"), "logits": ("logits",), "weights": ("embedding", "projections"),
+    "optimizer-state": ("embedding", "parameters"), "gradient": ("scores", "logits", "embedding", "parameters"),
+    "copy-to-device": ("embedding", "projections"), "checkpoint": ("embedding", "projections", "parameters"),
+    "kv-append": ("keys",), "kv-pool": (), "communication": ("parameters",),
 }  # fmt: skip
-"""The tensors that these operations make; any other may make scores, logits or a matrix of the vocabulary."""
+_OF_ANY = ("scores", "logits", "embedding", "parameters", "activations")
+"""The tensors that these operations make, and what any other may make."""
+_WITHOUT_LENGTH = ("parameters", "projections")
+_TELLING_BYTES, _NARROW = 256 * MIB, 0.006
+"""Of a product without a length to be found: from this size on, and rounded to this share, agreement is no chance."""
+_ROUNDED_SHARE = 0.01
+"""NumPy prints three figures."""
+_SHARE_OF_A_STEP = 0.1
+"""Scores of known latents come in steps of two bytes a pair: a figure must be told more closely than that."""
+_OF_MODEL = (
+    "parameters", "trainable", "reduce_bucket", "gather_bucket", "hidden", "intermediate", "experts", "expert_width",
+)  # fmt: skip
 _LENGTHS = ("activity.input_tokens", "engine.max_length_tokens", "engine.warmup_tokens")
 _REFUSED = {
     EventKind.DEVICE_OOM: "oom.requested_bytes",
@@ -35,26 +49,60 @@ _REFUSED = {
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Once the operation, the model's dimensions and the engine's lengths are known."""
     operation = facts.value("activity.operation")
-    kinds = _OF_OPERATION.get(str(operation), ("scores", "logits", "embedding"))
+    kinds = _OF_OPERATION.get(str(operation), _OF_ANY)
+    if _put_of_shape(evidence, facts):
+        return
     heads, vocabulary, hidden = (facts.size(f"model.{name}") or None for name in ("heads", "vocabulary", "hidden"))
     lengths = [length for name in _LENGTHS if (length := facts.size(name))]
+    known = _known(facts, lengths)
     for request in _requests(evidence, facts):
         if request.most < _WORTHWHILE_BYTES:
             continue
         found = factor(
             request.least, request.most, heads=heads, vocabulary=vocabulary, hidden=hidden, kv_row=_kv_row(facts),
-            lengths=lengths, kinds=kinds,
+            lengths=lengths, kinds=kinds, others=tuple(known_sizes(request.least, request.most, known, kinds)),
         )  # fmt: skip
-        # A rounded figure leaves room for many products: only a length that is known tells the right one.
-        if found is None or not (request.exact or found.tokens in lengths):
-            continue
-        source = computed(request.fact, "model.heads", "model.vocabulary", *_LENGTHS)
-        facts.put("request.factors", found.product, source)
-        facts.put("request.meaning", found.meaning, source)
-        facts.put("request.kind", found.kind, source)
-        facts.put("request.tokens", found.tokens, source)
-        facts.put("request.factors_exact", request.exact, source)
-        return
+        if found is not None and (request.exact or _is_settled(found, request, lengths)):
+            _put(found, request.exact, computed(request.fact, "model.heads", "model.vocabulary", *_LENGTHS), facts)
+            return
+
+
+def _is_settled(found: Factors, request: _Request, lengths: Collection[int]) -> bool:
+    """A rounded figure leaves room for many products: a known length tells the right one, or that no length is free."""
+    if found.kind in _WITHOUT_LENGTH:
+        return request.most >= _TELLING_BYTES and request.most - request.least <= _NARROW * request.most
+    if found.kind == "latents" and found.tokens is not None:
+        return request.most - request.least <= _SHARE_OF_A_STEP * 2 * found.tokens**2
+    return found.tokens in lengths
+
+
+def _put_of_shape(evidence: Evidence, facts: FactSet) -> bool:
+    """Where the last message names shape and type, nothing has to be found; a figure beside them must agree."""
+    last = next(iter(reversed(evidence.of_kind(*_REFUSED))), None)
+    told = None if last is None else shape_of(last)
+    if last is None or told is None:
+        return False
+    size, printed = size_of(told), last.size("requested_bytes")
+    if printed is not None and abs(size - printed) > _ROUNDED_SHARE * size:
+        return False
+    _put(of_shape(*told), True, last.source, facts)
+    return True
+
+
+def _put(found: Factors, exact: bool, source: Source, facts: FactSet) -> None:
+    facts.put("request.factors", found.product, source)
+    facts.put("request.meaning", found.meaning, source)
+    facts.put("request.kind", found.kind, source)
+    facts.put("request.tokens", found.tokens, source)
+    facts.put("request.factors_exact", exact, source)
+
+
+def _known(facts: FactSet, lengths: Collection[int]) -> Known:
+    numbers = {name: facts.size(f"model.{name}") or None for name in _OF_MODEL}
+    ranks = facts.size("ranks.count") or facts.size("ranks.seen") or None
+    width, height = facts.size("activity.image_width"), facts.size("activity.image_height")
+    image = (width, height) if width and height else None
+    return Known(**numbers, ranks=ranks, image=image, lengths=tuple(lengths))
 
 
 def _kv_row(facts: FactSet) -> int | None:

@@ -28,7 +28,7 @@ class Factors:
     """One way to read a size."""
 
     kind: str
-    """scores, logits, embedding or keys; or a square, which may be scores."""
+    """scores, logits, embedding or keys; a square, which may be scores; or one of `known_sizes`."""
     product: str
     """32 heads × 8192 × 8192 × 4 bytes"""
     meaning: str
@@ -46,16 +46,18 @@ def factor(
     kv_row: int | None = None,
     lengths: Collection[int] = (),
     kinds: Collection[str] = ("scores", "logits", "embedding"),
+    others: Collection[Factors] = (),
 ) -> Factors | None:
     """The only product that lies in [least_bytes, most_bytes] (both ends the same: an exact size), or None.
 
     With `lengths` (positions that are known to occur) only products of these, where there are any. Without `heads` a
-    square is looked for in exact sizes only. `kv_row`: elements of a token's keys in one layer.
+    square is looked for in exact sizes only. `kv_row`: elements of a token's keys in one layer. `others`: more
+    products of that size; a square is not told beside them.
     """
-    found: list[Factors] = []
+    found: list[Factors] = list(others)
     if "scores" in kinds and heads is not None:
         found.extend(_scores(least_bytes, most_bytes, heads, lengths))
-    elif "scores" in kinds and least_bytes == most_bytes:
+    elif "scores" in kinds and least_bytes == most_bytes and not others:
         found.extend(_squares(most_bytes))
     if "logits" in kinds and vocabulary is not None:
         found.extend(_logits(least_bytes, most_bytes, vocabulary, lengths))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
+from ..readers.log.launch import launch_options
+from .frames import frames_of
 
-_FIELDS = ("heads", "kv_heads", "head_dimension", "hidden", "layers", "vocabulary")
+_FIELDS = (
+    "heads", "kv_heads", "head_dimension", "hidden", "layers", "vocabulary", "intermediate", "experts", "expert_width",
+    "parameters", "trainable", "reduce_bucket", "gather_bucket",
+)  # fmt: skip
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -23,7 +30,24 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             for device in record.census.devices if record.census is not None else ():
                 for size in device.vocabulary:
                     told["vocabulary"].setdefault(size, Source(path=run.path, record="census"))
+    _put_image(evidence, facts)
     for name, sizes in told.items():
         if len(sizes) == 1:
             ((size, source),) = sizes.items()
             facts.put(f"model.{name}", size, source)
+
+
+_PIXELS = re.compile(r"(?<![\w.])(?P<side>height|width) ?= ?(?P<pixels>[0-9]{3,5})(?![\w.])")
+
+
+def _put_image(evidence: Evidence, facts: FactSet) -> None:
+    """From the call that the stack shows, or from the launch line."""
+    codes = [
+        (frame.code, event.source) for event in evidence.of_kind(EventKind.EXCEPTION) for frame in frames_of(event)
+    ]
+    for code, source in reversed(codes):
+        for found in _PIXELS.finditer(code):
+            facts.put(f"activity.image_{found['side']}", int(found["pixels"]), source)
+    for option, given in launch_options(evidence.command) if evidence.command else ():
+        if option in ("height", "width") and given is not None and given.isdecimal() and 99 < int(given) < 1 << 17:
+            facts.put(f"activity.image_{option}", int(given), Source(path="command line"))

@@ -16,13 +16,29 @@ _ITEM_BYTES = {
 _BYTES_OF = {name: size for size, names in _ITEM_BYTES.items() for name in names}
 
 
+Shaped = tuple[tuple[int, ...], int, str]
+"""Shape, bytes of an item, and type."""
+
+
+def size_of(shaped: Shaped) -> int:
+    """Bytes of such a tensor."""
+    return prod(shaped[0]) * shaped[1]
+
+
+def shape_of(event: LogEvent) -> Shaped | None:
+    """What a message tells of a tensor."""
+    shape, dtype = event.fields.get("shape"), event.word("dtype") or ""
+    item = _BYTES_OF.get(dtype)
+    if not isinstance(shape, tuple) or not shape or item is None:
+        return None
+    sides = tuple(side for side in shape if isinstance(side, int) and side > 0)
+    return (sides, item, dtype) if len(sides) == len(shape) else None
+
+
 def requested_bytes(event: LogEvent) -> int | None:
     """As printed, or as shape and type have it."""
     printed = event.size("requested_bytes")
     if printed is not None:
         return printed
-    shape, item = event.fields.get("shape"), _BYTES_OF.get(event.word("dtype") or "")
-    if not isinstance(shape, tuple) or not shape or item is None:
-        return None
-    sides = [side for side in shape if isinstance(side, int)]
-    return prod(sides) * item if len(sides) == len(shape) and all(side > 0 for side in sides) else None
+    told = shape_of(event)
+    return None if told is None else size_of(told)

@@ -165,7 +165,8 @@ class EventKind(str, Enum):
     INPUT_LENGTH = "input-length"
     """How long one input is: tokens, limit_tokens"""
     MODEL_DIMENSION = "model-dimension"
-    """One dimension of a model: heads, kv_heads, head_dimension, hidden, layers or vocabulary"""
+    """One dimension of a model: heads, kv_heads, head_dimension, hidden, layers, vocabulary, intermediate, experts,
+    expert_width, parameters or trainable; or of a launch: reduce_bucket or gather_bucket (elements)"""
     COMMAND_LINE = "command-line"
     """A launch line that the log shows: command"""
     CODE = "code"

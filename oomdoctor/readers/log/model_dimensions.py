@@ -23,6 +23,13 @@ _NAMES = {
     "n_layer": "layers",
     "n_embd": "hidden",
     "n_vocab": "vocabulary",
+    "intermediate_size": "intermediate",
+    "n_ff": "intermediate",
+    "num_experts": "experts",
+    "num_local_experts": "experts",
+    "n_routed_experts": "experts",
+    "n_expert": "experts",
+    "moe_intermediate_size": "expert_width",
 }
 """Names of transformers and of GGUF loaders; GPT-2's configuration has the latter as well."""
 
@@ -36,4 +43,23 @@ def _pattern(name: str, field: str) -> Pattern:
     return Pattern(name, regex, build)
 
 
-FAMILY = Family("model-dimensions", tuple(_pattern(name, field) for name, field in _NAMES.items()))
+def _counted(anchor: str, regex: str, field: str) -> Pattern:
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        return event_of(EventKind.MODEL_DIMENSION, line, {field: int(match[1].replace(",", ""))})
+
+    return Pattern(anchor, regex, build)
+
+
+_NUMBER = r"([1-9][0-9,]{0,18})(?![\w.])"
+
+FAMILY = Family(
+    "model-dimensions",
+    (
+        *(_pattern(name, field) for name, field in _NAMES.items()),
+        _counted("Number of trainable parameters", rf"Number of trainable parameters ?= ?{_NUMBER}", "trainable"),
+        _counted("trainable params: ", rf"\btrainable params: {_NUMBER}", "trainable"),
+        _counted("|| all params: ", rf"\|\| all params: {_NUMBER}", "parameters"),
+        _counted("educe bucket size", rf"\b[Rr]educe bucket size:? {_NUMBER}", "reduce_bucket"),
+        _counted("llgather bucket size", rf"\b[Aa]llgather bucket size:? {_NUMBER}", "gather_bucket"),
+    ),
+)
