@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from .bundle_reports import configuration_of
-from .options import language_option, redact_options, redacted
+from .options import NamedPath, language_option, redact_options, redacted
 from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
 from .progress import progress_bar
 
@@ -27,7 +27,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 @click.option("--command", help="The launch line, when the log does not show it.")
 @click.option(
     "--model",
-    type=click.Path(path_type=Path, exists=True),
+    type=NamedPath(path_type=Path, exists=True),
     help="The model's directory or its config.json, or a GGUF file: what it was to need stands "
     "beside what was seen, and its dimensions explain a size.",
 )

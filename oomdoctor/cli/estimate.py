@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .options import ENGINES, language_option, share, size_option
+from .options import ENGINES, NamedPath, language_option, share, size_option
 from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
 
 if TYPE_CHECKING:
@@ -22,18 +22,22 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
 @click.command(context_settings={"max_content_width": 80})
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=NamedPath(path_type=Path))
 @click.option("--gpu", callback=size_option, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
 @click.option("--context", type=_COUNT, help="Tokens of a request, prompt and answer. Default: the model's longest.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
-@click.option(
-    "--lengths", type=click.Path(path_type=Path), help="Lengths of requests: one a line, or length and count."
-)
+@click.option("--lengths", type=NamedPath(path_type=Path), help="Lengths of requests: one a line, or length and count.")
 @click.option("--engine", type=click.Choice(ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
 @click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
 @click.option("--kv-dtype", help="Of keys and values: fp8, q8_0, q4_0 …; K,V for two; fp8_ds_mla for vLLM.")
 @click.option("--state-dtype", help="Of recurrent states. Default: what the configuration says, else float32.")
-@click.option("--tp", type=click.IntRange(1, 1024), default=1, show_default=True, help="Tensor-parallel ranks.")
+@click.option(
+    "--tp",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Cards, as tensor-parallel ranks; llama.cpp divides the layers.",
+)
 @click.option("--mla", type=click.Choice(["latent", "expanded"]), help="How latent attention is kept.")
 @click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
 @click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
@@ -80,7 +84,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
     type=FormName(FORMATS),
     help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
+@click.option("--output", type=NamedPath(path_type=Path), help="Write to this file instead of standard output.")
 @language_option
 def estimate(model: Path, output_format: str | None, output: Path | None, **asked: Any) -> None:
     """Say what MODEL needs on a card, what fits, and which limit comes first.
@@ -121,7 +125,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
-    from ..estimate.engines import engine_of, refuses_ranks
+    from ..estimate.engines import engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
@@ -133,9 +137,9 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     if len(kinds) > 2:
         raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
     engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
-    heads = model.architecture.heads
-    if refuses_ranks(engine, heads, asked["tp"]):
-        raise UsageError(f"vLLM does not start with --tp {asked['tp']}: it does not divide {heads} attention heads")
+    refused = ranks_refused(engine, model.architecture, asked["tp"])
+    if refused is not None:
+        raise UsageError(f"{engine.name} does not run with --tp {asked['tp']}: {refused}")
     measured = _measured(asked, engine)
     settings = Settings(
         engine=engine,

@@ -18,6 +18,16 @@ ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
+class NamedPath(click.Path):
+    """A path that is named: an empty word, which an unset variable leaves, is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Fails for an empty word."""
+        if value == "":
+            self.fail("an empty name, as a variable that is not set leaves it", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _speak(context: click.Context, _parameter: click.Parameter, language: str) -> str:
     context.with_resource(speaking(language))
     return language

@@ -9,10 +9,10 @@ import click
 
 from ..errors import UsageError
 from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
-from .options import language_option, redact_options, redacted
+from .options import NamedPath, language_option, redact_options, redacted
 from .output import FormName, print_report, say
 
-_BUNDLE = click.Path(path_type=Path, exists=True, file_okay=False)
+_BUNDLE = NamedPath(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(context_settings={"max_content_width": 80})

@@ -11,7 +11,7 @@ from ..model.units import parse_size
 from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
 from .bundle_reports import configuration_of, write_reports
-from .options import language_option, redact_options
+from .options import NamedPath, language_option, redact_options
 from .output import say
 
 _MOST_EVENTS = 10_000_000
@@ -81,7 +81,7 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
 )
 @click.option(
     "--model",
-    type=click.Path(path_type=Path, exists=True),
+    type=NamedPath(path_type=Path, exists=True),
     help="The model's directory, its config.json or a GGUF file: the report says what it was to need.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")

@@ -112,17 +112,14 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     if model.architecture.heads is None or model.architecture.head_width is None:
         notes.append("the heads are not told: activations count the MLP only")
     if settings.tensor_parallel > 1:
-        if heads and min(heads) < settings.tensor_parallel:
+        if settings.engine.divides_layers:
+            notes.append(f"{settings.tensor_parallel} cards share the layers (--split-mode layer); the fullest counts")
+        elif heads and min(heads) < settings.tensor_parallel:
             notes.append(
                 f"{settings.tensor_parallel} ranks share {min(heads)} KV heads: each head is kept more than once"
             )
-        if Latent in kinds:
+        if Latent in kinds and not settings.engine.divides_layers:
             notes.append("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
-        total = model.architecture.heads
-        if total is not None and total % settings.tensor_parallel and settings.engine is not LLAMA_CPP:
-            notes.append(
-                f"{settings.tensor_parallel} ranks do not divide {total} attention heads: not every engine starts so"
-            )
         notes.append("weights are taken to be divided evenly between the ranks")
     if State in kinds and settings.states is None and model.architecture.state_dtype is None:
         notes.append("recurrent states are assumed to be float32; name their type with --state-dtype")

@@ -185,7 +185,7 @@ def _weights(model: Model, settings: Settings) -> Part:
 def _overhead(settings: Settings) -> Part:
     if settings.overhead_bytes is not None:
         return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, settings.overhead_source)
-    ranks = RANK_BYTES if settings.tensor_parallel > 1 else 0
+    ranks = RANK_BYTES if settings.tensor_parallel > 1 and not settings.engine.divides_layers else 0
     formula = "a process of this engine" + (" + communication of ranks" if ranks else "")
     return Part(
         OVERHEAD, settings.engine.overhead_bytes + ranks, formula, (), ASSUMED, "start-up lines of real servers"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import UsageError
 from ..model.units import GIB, MIB
+from .architecture import Architecture, Attention
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,20 @@ class Engine:
     """A convolution of n columns keeps n inputs in transformers, n - 1 elsewhere."""
     queues: bool = False
     """Whether requests that its pool does not hold wait: it starts where the pool holds one of the longest."""
+    repeats_heads: bool = False
+    """Whether several ranks may keep the same KV head."""
+    divides_layers: bool = False
+    """Whether each card has some of the layers whole (llama.cpp's --split-mode layer), not a share of each."""
 
 
 TRANSFORMERS = Engine("transformers", 1, None, 1.0, "", 500 * MIB, 0, 0)
-VLLM = Engine("vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1, queues=True)
-SGLANG = Engine("sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1, queues=True)
-LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1)
+VLLM = Engine(
+    "vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1, queues=True, repeats_heads=True
+)
+SGLANG = Engine(
+    "sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1, queues=True, repeats_heads=True
+)
+LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1, divides_layers=True)
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 
 SGLANG_WINDOW_SHARE = (8, 10)
@@ -46,9 +55,23 @@ RANK_BYTES = 900 * MIB
 """What communication between the ranks of a tensor-parallel group takes on each, assumed."""
 
 
-def refuses_ranks(engine: Engine, heads: int | None, tensor_parallel: int) -> bool:
-    """Whether it does not start with so many ranks: vLLM wants them to divide the attention heads."""
-    return engine is VLLM and heads is not None and heads % tensor_parallel != 0
+def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str | None:
+    """Why it does not run with so many ranks, in words; None where it does.
+
+    vLLM and SGLang want the ranks to divide the attention heads, and KV heads to be divided or repeated evenly (their
+    `QKVParallelLinear` and attention classes); transformers repeats none (huggingface/transformers#48307).
+    """
+    if engine.divides_layers:
+        return None if ranks <= architecture.layers else f"the model has only {architecture.layers} layers to divide"
+    if architecture.heads is not None and architecture.heads % ranks:
+        return f"it does not divide {architecture.heads} attention heads"
+    for cache, _ in architecture.alike:
+        if isinstance(cache, Attention) and cache.kv_heads % ranks:
+            if not engine.repeats_heads:
+                return f"it does not divide {cache.kv_heads} KV heads, and this engine repeats none"
+            if ranks % cache.kv_heads:
+                return f"{cache.kv_heads} KV heads can neither be divided nor repeated evenly"
+    return None
 
 
 def engine_of(name: str) -> Engine:

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import InputRefused
+from ..errors import InputRefused, UsageError
+from .dtypes import ElementType, element_type
 
 _LARGEST = 1 << 40
 """No dimension of a model is larger; what is, was not written by one."""
 _MOST_LAYERS = 10_000
 Config = Mapping[str, Any]
+
+
+def type_of_field(name: str, value: object, where: str) -> ElementType:
+    """The element type that a field names. Raises InputRefused for what is none, or has blocks."""
+    try:
+        found = element_type(str(value))
+    except UsageError as error:
+        raise InputRefused(f"{where}: {name} is {str(value)[:40]!r}, no element type that is known here") from error
+    if found.block_values > 1:
+        raise InputRefused(f"{where}: {name} is {found.name!r}, which is one of quantised blocks")
+    return found
 
 
 class Fields:
@@ -66,6 +78,11 @@ class Fields:
         """A word."""
         value = self.values.get(name)
         return value if isinstance(value, str) else None
+
+    def element(self, *names: str) -> ElementType | None:
+        """The element type under the first of these names that is there; None where all are missing."""
+        name = next((name for name in names if self.has(name)), None)
+        return None if name is None else type_of_field(name, self.values[name], self.where)
 
     def items(self, name: str, length: int | None = None) -> list[Any] | None:
         """A list, of that length; None where it is missing."""

@@ -62,6 +62,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         layers, caches = _with_images(family, fields, outer)
     else:
         layers, caches = layer_count_of(family, fields), _caches(family, fields)
+    states = fields.element("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
     return Architecture(
         family=family,
         layers=layers,
@@ -79,7 +80,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
         encoder_layers=(fields.maybe("encoder_layers", "num_layers") or 0) if family in ENCODER_DECODERS else 0,
         positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
-        state_dtype=fields.text("mamba_ssm_cache_dtype") or fields.text("mamba_ssm_dtype"),
+        state_dtype=None if states is None else states.name,
         assumptions=tuple(dict.fromkeys(fields.assumed)),
     )
 

@@ -13,6 +13,7 @@ Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages with
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
@@ -43,6 +44,11 @@ class CacheSettings:
     """vLLM's fp8_ds_mla."""
 
     @property
+    def shares(self) -> int:
+        """Ranks that share the rows of a layer."""
+        return 1 if self.engine.divides_layers else self.tensor_parallel
+
+    @property
     def whole(self) -> CacheSettings:
         """The same with all ranks together, where each row is kept once."""
         return CacheSettings(
@@ -53,7 +59,7 @@ class CacheSettings:
 
 def row_bytes(cache: Cache, settings: CacheSettings) -> int:
     """Bytes of one token in one layer, on one rank. A KV head is never divided: fewer heads than ranks are repeated."""
-    ranks = settings.tensor_parallel
+    ranks = settings.shares
     if isinstance(cache, Latent):
         return _latent_row(cache, settings)
     if isinstance(cache, State):
@@ -68,7 +74,7 @@ def row_bytes(cache: Cache, settings: CacheSettings) -> int:
 def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
     """What each further token of one sequence adds once every window is full, on one rank."""
     total = 0
-    for cache, layers in architecture.alike:
+    for cache, layers in _of_one_card(architecture, settings):
         if _is_windowed(cache, settings):
             if settings.engine is SGLANG:
                 share, whole = SGLANG_WINDOW_SHARE
@@ -81,7 +87,7 @@ def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
 def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
     """What one sequence of `context` tokens keeps besides: windows, states, cross attention, on one rank."""
     total = 0
-    for cache, layers in architecture.alike:
+    for cache, layers in _of_one_card(architecture, settings):
         if isinstance(cache, State):
             total += layers * _state_bytes(cache, settings)
         elif isinstance(cache, CrossAttention):
@@ -121,7 +127,7 @@ def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: i
         return 0
     return sum(
         layers * (context - tokens_kept(cache, settings, context)) * row_bytes(cache, settings)
-        for cache, layers in architecture.alike
+        for cache, layers in _of_one_card(architecture, settings)
         if _is_windowed(cache, settings)
     )
 
@@ -129,6 +135,12 @@ def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: i
 def pages_of(tokens: int, page: int) -> int:
     """Tokens rounded up to whole pages."""
     return -(-tokens // page) * page
+
+
+def _of_one_card(architecture: Architecture, settings: CacheSettings) -> Iterator[tuple[Cache, int]]:
+    """The different caches and how many layers of each a card has: all, or its share of the layers, rounded up."""
+    cards = settings.tensor_parallel if settings.engine.divides_layers else 1
+    return ((cache, -(-layers // cards)) for cache, layers in architecture.alike)
 
 
 def _is_windowed(cache: Cache, settings: CacheSettings) -> bool:
@@ -142,7 +154,7 @@ def _latent_row(cache: Latent, settings: CacheSettings) -> int:
         return FP8_DS_MLA_BYTES + indexer
     if not settings.expanded:
         return settings.keys.bytes_of(cache.rank + cache.rope_width) + indexer
-    heads = max(1, -(-cache.heads // settings.tensor_parallel))
+    heads = max(1, -(-cache.heads // settings.shares))
     keys = settings.keys.bytes_of(heads * (cache.nope_width + cache.rope_width))
     return keys + settings.values.bytes_of(heads * cache.value_width) + indexer
 
@@ -150,4 +162,4 @@ def _latent_row(cache: Latent, settings: CacheSettings) -> int:
 def _state_bytes(cache: State, settings: CacheSettings) -> int:
     columns = cache.conv_kernel - settings.engine.conv_columns_less
     whole = settings.conv.bytes_of(cache.conv_channels * columns) + settings.states.bytes_of(cache.recurrent_elements)
-    return -(-whole // settings.tensor_parallel)
+    return -(-whole // settings.shares)

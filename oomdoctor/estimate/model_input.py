@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputRefused, UsageError
 from .architecture import Architecture
 from .dtypes import ElementType, element_type
+from .fields import type_of_field
 from .files import FLOATS, StoredTensor, read_json, read_safetensors
 from .gguf import MAGIC, GgufFile, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
-from .parameters import count_parameters, quantised_bytes
+from .parameters import count_parameters, quantised_parts
 
 _INDEX = "model.safetensors.index.json"
 _PART = re.compile(r"-[0-9]{5}-of-([0-9]{5})\.safetensors$")
@@ -36,6 +37,10 @@ class Model:
     parameters: int | None
     gguf: bool = False
     weights_known: str = "computed"
+    floats: tuple[int, int] | None = None
+    """Of the weights those that a loader casts: their bytes and how many; None: not known."""
+    quantization: str | None = None
+    """The method that the stored weights are quantised by."""
 
 
 def model_files(path: Path) -> list[Path]:
@@ -51,52 +56,88 @@ def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None =
     `dtype` is the type that it is loaded in, where that is not the stored one; `weights_bytes` replaces what the files
     would tell. Raises InputRefused for what is not understood.
     """
-    if dtype is not None and element_type(dtype).block_values > 1:
+    kind = None if dtype is None else element_type(dtype)
+    if kind is not None and kind.block_values > 1:
         raise UsageError(f"--dtype {dtype}: weights are not quantised as they are loaded; --kv-dtype is for a cache")
     if path.is_file() and _starts_with(path, MAGIC):
-        return _gguf_model(path, dtype, weights_bytes)
+        model = _gguf_model(path, weights_bytes)
+    else:
+        model = _hugging_face_model(path, kind, weights_bytes)
+    return model if kind is None else loaded_as(model, kind)
+
+
+def loaded_as(model: Model, kind: ElementType) -> Model:
+    """The model with its floats cast; quantised tensors stay. Raises InputRefused where it is not known which are."""
+    if model.gguf or kind == model.dtype or model.weights_known == "measured":
+        return replace(model, dtype=kind)
+    if model.floats is None:
+        raise InputRefused(
+            f"{model.path}: only the total of its weights is known, not what {kind.name} makes of them; give the"
+            " directory with all safetensors files, or their size with --weights"
+        )
+    stored, elements = model.floats
+    cast = kind.bytes_of(elements)
+    words = f"{model.weights_source}, floats as {kind.name}"
+    return replace(
+        model, dtype=kind, weights_bytes=model.weights_bytes - stored + cast, floats=(cast, elements),
+        weights_source=words,
+    )  # fmt: skip
+
+
+def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: int | None) -> Model:
+    """As it is stored; `asked` stands in for the type where nothing tells the stored one."""
     config_path, tensors = _find(path)
     if config_path is None or not config_path.is_file():
         raise InputRefused(f"{path}: there is no config.json beside it; the dimensions of the model are in that file")
-    config = read_json(config_path)
-    architecture = architecture_of(config, str(config_path))
-    stored = _stored_dtype(config, tensors)
-    chosen = dtype or stored
-    if chosen is None:
-        raise InputRefused(f"{config_path}: the field dtype (or torch_dtype) is missing; name it with --dtype")
-    kind = element_type(chosen)
+    config, where = read_json(config_path), str(config_path)
+    architecture = architecture_of(config, where)
+    settings = _quantization(config, where)
+    method = None if settings is None else str(settings.get("quant_method"))[:40]
+    kind = _stored_type(config, tensors, where) or asked
+    if kind is None:
+        raise InputRefused(f"{where}: the field dtype (or torch_dtype) is missing; name it with --dtype")
+
+    def made(size: int, source: str, parameters: int | None, known: str, floats: tuple[int, int] | None) -> Model:
+        return Model(
+            path, architecture, kind, size, source, parameters,
+            weights_known=known, floats=floats, quantization=method,
+        )  # fmt: skip
+
     if weights_bytes is not None:
-        return Model(path, architecture, kind, weights_bytes, "given with --weights", None, weights_known="measured")
+        return made(weights_bytes, "given with --weights", None, "measured", None)
     if tensors:
-        size, count = _bytes_as(tensors, element_type(dtype) if dtype else None)
+        casts = [each for each in tensors if each.dtype in FLOATS]
         source = f"the headers of {len({each.file for each in tensors})} safetensors files, {len(tensors)} tensors"
-        return Model(path, architecture, kind, size, source, count)
+        floats = sum(each.bytes for each in casts), sum(each.elements for each in casts)
+        elements = sum(each.elements for each in tensors)
+        return made(sum(each.bytes for each in tensors), source, elements, "computed", floats)
     total = _total_of_index(config_path.parent / _INDEX)
-    if total is not None and dtype is None:
-        return Model(path, architecture, kind, total, "total_size of the safetensors index", None)
-    count = count_parameters(architecture, str(config_path))
+    if total is not None:
+        return made(total, "total_size of the safetensors index", None, "computed", None)
+    count = count_parameters(architecture, where)
     without = f", without {architecture.uncounted}" if architecture.uncounted else ""
     source = f"{count:,} parameters counted from config.json{without}"
-    quantization = _quantization(config)
-    if quantization is None or dtype is not None:
-        return Model(path, architecture, kind, kind.bytes_of(count), source, count)
-    quantised = quantised_bytes(architecture, count, kind, quantization)
-    method = str(quantization.get("quant_method"))[:40]
-    if quantised is None:
+    if settings is None:
+        return made(kind.bytes_of(count), source, count, "computed", (kind.bytes_of(count), count))
+    parts = quantised_parts(architecture, count, settings)
+    if parts is None:
         raise InputRefused(
-            f"{config_path}: how its weights are quantised ({method}) is not known here; give the directory with the"
+            f"{where}: how its weights are quantised ({method}) is not known here; give the directory with the"
             " safetensors files, or their size with --weights"
         )
-    words = f"{source}, quantised as {method}"
-    return Model(path, architecture, kind, quantised, words, count, weights_known="assumed")
+    inside, plain = parts
+    rest = kind.bytes_of(plain)
+    return made(inside + rest, f"{source}, quantised as {method}", count, "assumed", (rest, plain))
 
 
-def _quantization(config: Any) -> dict[str, object] | None:
+def _quantization(config: Any, where: str) -> dict[str, object] | None:
     """How the weights are quantised, also where a nested part says so."""
     for part in (config, *(config.get(name) for name in ("text_config", "llm_config", "language_config"))):
         found = part.get("quantization_config") if isinstance(part, dict) else None
         if isinstance(found, dict):
             return found
+        if found is not None:
+            raise InputRefused(f"{where}: quantization_config is {str(found)[:40]!r}, not an object; it is not guessed")
     return None
 
 
@@ -163,23 +204,18 @@ def _tensors(files: list[Path]) -> list[_Placed]:
             for file in shards for each in read_safetensors(file)]  # fmt: skip
 
 
-def _stored_dtype(config: Any, tensors: list[_Placed]) -> str | None:
+def _stored_type(config: Any, tensors: list[_Placed], where: str) -> ElementType | None:
+    """What the configuration says, else what most of the stored floats are."""
     for part in (config, *(config.get(name) for name in ("text_config", "llm_config", "language_config"))):
         if isinstance(part, dict):
             named = part.get("dtype", part.get("torch_dtype"))
-            if isinstance(named, str):
-                return named
+            if named is not None:
+                return type_of_field("dtype", named, where)
     floats = Counter[str]()
     for each in tensors:
         if each.dtype in FLOATS:
             floats[each.dtype] += each.elements
-    return floats.most_common(1)[0][0] if floats else None
-
-
-def _bytes_as(tensors: list[_Placed], cast: ElementType | None) -> tuple[int, int]:
-    """Bytes when floats are loaded as `cast` (quantised tensors stay as stored), and elements."""
-    size = sum(cast.bytes_of(each.elements) if cast and each.dtype in FLOATS else each.bytes for each in tensors)
-    return size, sum(each.elements for each in tensors)
+    return element_type(floats.most_common(1)[0][0]) if floats else None
 
 
 def _total_of_index(index: Path) -> int | None:
@@ -193,7 +229,7 @@ def _total_of_index(index: Path) -> int | None:
     return total if isinstance(total, int) and not isinstance(total, bool) and 0 < total < 1 << 60 else None
 
 
-def _gguf_model(path: Path, dtype: str | None, weights_bytes: int | None) -> Model:
+def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     files = _parts(path)
     first = read_gguf(files[0])
     architecture = architecture_of_gguf(first, str(files[0]))
@@ -204,9 +240,7 @@ def _gguf_model(path: Path, dtype: str | None, weights_bytes: int | None) -> Mod
     count = sum(tensor.elements for tensor in tensors)
     known = "measured" if weights_bytes is not None else "computed"
     words = "given with --weights" if weights_bytes is not None else source
-    return Model(
-        path, architecture, element_type(dtype or "float16"), size, words, count, gguf=True, weights_known=known
-    )
+    return Model(path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known)
 
 
 def _parts(path: Path) -> list[Path]:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 
 from ..errors import InputRefused
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
-from .dtypes import ElementType
 
 
 def count_parameters(architecture: Architecture, where: str) -> int:
@@ -94,10 +93,10 @@ def _mlps(architecture: Architecture) -> int:
     return experts.layers * (each + shared) + dense
 
 
-def quantised_bytes(
-    architecture: Architecture, parameters: int, dtype: ElementType, quantization: Mapping[str, object]
-) -> int | None:
-    """Bytes of weights quantised as `quantization_config` says, embeddings in `dtype`; None for an unknown method.
+def quantised_parts(
+    architecture: Architecture, parameters: int, quantization: Mapping[str, object]
+) -> tuple[int, int] | None:
+    """Bytes of the weights quantised as `quantization_config` says, and how many stay floats; None: an unknown method.
 
     fp8 has one byte; mxfp4 is for experts only, 17 bytes for 32 values; AWQ and GPTQ have `bits` and, for each group, a
     half-precision scale and a zero point.
@@ -108,11 +107,11 @@ def quantised_bytes(
     if method == "mxfp4" and experts is not None:
         matrices = 3 if architecture.gated else 2
         inside = experts.layers * experts.count * matrices * architecture.hidden * experts.width
-        return inside * 17 // 32 + dtype.bytes_of(parameters - inside)
+        return inside * 17 // 32, parameters - inside
     if method == "fp8":
-        return parameters - plain + dtype.bytes_of(plain)
+        return parameters - plain, plain
     bits, group = quantization.get("bits"), quantization.get("group_size")
     if method in ("awq", "gptq") and isinstance(bits, int) and isinstance(group, int) and 0 < bits <= 8 and group > 0:
         inside = parameters - plain
-        return inside * bits // 8 + -(-inside // group) * (16 + bits) // 8 + dtype.bytes_of(plain)
+        return inside * bits // 8 + -(-inside // group) * (16 + bits) // 8, plain
     return None

@@ -9,7 +9,7 @@ from ..errors import OomdoctorError
 from ..estimate.answer import default_context
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
-from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, refuses_ranks
+from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
 from ..estimate.model_input import Model, read_model
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
@@ -40,10 +40,10 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     except OomdoctorError as error:
         yield Finding("fit", Level.UNSEEN, "Whether the model fits", str(error))
         return
-    heads, ranks = model.architecture.heads, settings.tensor_parallel
-    if refuses_ranks(settings.engine, heads, ranks):
-        what = f"{settings.engine.name} does not start with {ranks} tensor-parallel ranks"
-        yield Finding("fit.ranks", Level.FAIL, what, f"They do not divide the model's {heads} attention heads")
+    refused = ranks_refused(settings.engine, model.architecture, settings.tensor_parallel)
+    if refused is not None:
+        what = f"{settings.engine.name} does not start with {settings.tensor_parallel} tensor-parallel ranks"
+        yield Finding("fit.ranks", Level.FAIL, what, f"{refused[:1].upper()}{refused[1:]}")
         return
     yield _judged(setup, model, settings, name, free)
     if setup.command.program in _TRAINERS:

@@ -156,11 +156,16 @@ def test_an_option_that_would_change_nothing_is_refused(model: Path, options: tu
         raise called(model, "--gpu", "80GiB", *options).exception
 
 
-def test_ranks_that_do_not_divide_the_heads(model: Path) -> None:
-    with pytest.raises(UsageError, match=r"--tp 3.*32 attention heads"):
-        raise called(model, "--gpu", "80GiB", "--engine", "vllm", "--tp", 3).exception
-    found = as_json(model, "--gpu", "80GiB", "--engine", "sglang", "--tp", 3)
-    assert any("3 ranks do not divide 32 attention heads" in each for each in found["notes"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_ranks_that_do_not_divide_the_heads(model: Path, engine: str) -> None:
+    with pytest.raises(UsageError, match=rf"{engine} does not run with --tp 7: it does not divide 32 attention heads"):
+        raise called(model, "--gpu", "80GiB", "--engine", engine, "--tp", 7).exception
+
+
+def test_llama_cpp_has_the_fullest_card_of_divided_layers(model: Path) -> None:
+    found = as_json(model, "--gpu", "80GiB", "--engine", "llama.cpp", "--tp", 7, "--context", 4096)
+    assert found["kv_bytes"] == 5 * 4096 * 4096
+    assert any("the fullest counts" in each for each in found["notes"])
 
 
 def test_a_context_beyond_the_models_is_told_also_where_it_does_not_fit(model: Path) -> None:
@@ -200,6 +205,16 @@ def test_lengths_that_never_end_are_refused(model: Path) -> None:
 def test_wrong_words_are_refused(model: Path, options: tuple[str, ...]) -> None:
     found = CliRunner().invoke(estimate, [str(model), *options])
     assert found.exit_code == 2
+
+
+@pytest.mark.parametrize("options", [("",), ("{model}", "--lengths", ""), ("{model}", "--output", "")])
+def test_an_empty_name_is_not_the_current_folder(
+    model: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model)
+    found = CliRunner().invoke(estimate, [each.format(model=model) for each in options] + ["--gpu", "80GiB"])
+    assert found.exit_code == 2
+    assert "an empty name" in found.output
 
 
 def test_what_is_not_understood_names_the_field(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from estimate.model_table import MODELS, Known
 
 from oomdoctor.errors import InputRefused
-from oomdoctor.estimate.architecture import Architecture, Attention, Latent
+from oomdoctor.estimate.architecture import Architecture, Attention, Latent, State
 from oomdoctor.estimate.dtypes import element_type
-from oomdoctor.estimate.engines import engine_of
+from oomdoctor.estimate.engines import engine_of, ranks_refused
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.kv_cache import (
     CacheSettings,
@@ -79,6 +79,47 @@ def test_fewer_kv_heads_than_ranks_are_repeated_and_a_latent_vector_is_not_divid
 )
 def test_what_a_window_keeps_is_the_engine_s_own(engine: str, context: int, kept: int) -> None:
     assert tokens_kept(WINDOWED, settings_of(engine), context) == kept
+
+
+def test_llama_cpp_divides_layers_not_heads() -> None:
+    """Also a latent vector and a state then lie on one card only."""
+    caches = (*[ROW] * 4, Latent(512, 64, 128, 128, 128), State(8, 4, 100), State(8, 4, 100))
+    architecture = Architecture("many", 7, caches, 1024, 8, 128, None, None)
+    two = settings_of("llama.cpp", tensor_parallel=2)
+    assert bytes_per_token(architecture, two) == 2 * 4096 + 576 * 2
+    assert fixed_bytes(architecture, two, 100) == 100 * 4 + 8 * 3 * 2
+    assert bytes_per_token(architecture, settings_of("llama.cpp", tensor_parallel=7)) == 4096 + 576 * 2
+
+
+LLAMA = Architecture("llama", 32, (Attention(8, 128, 128),) * 32, 4096, 32, 128, None, None)
+
+
+@pytest.mark.parametrize(
+    ("engine", "ranks", "why"),
+    [
+        ("vllm", 7, "does not divide 32 attention heads"),
+        ("sglang", 3, "does not divide 32 attention heads"),
+        ("transformers", 7, "does not divide 32 attention heads"),
+        # It repeats no KV head, which the others do.
+        ("transformers", 16, "does not divide 8 KV heads"),
+        ("vllm", 16, None),
+        ("sglang", 16, None),
+        ("transformers", 8, None),
+        ("llama.cpp", 7, None),
+        ("llama.cpp", 33, "only 32 layers"),
+    ],
+)
+def test_ranks_that_an_engine_does_not_run_with(engine: str, ranks: int, why: str | None) -> None:
+    refused = ranks_refused(engine_of(engine), LLAMA, ranks)
+    assert refused is None if why is None else why in (refused or "")
+
+
+def test_kv_heads_are_divided_or_repeated_evenly() -> None:
+    six = replace(LLAMA, heads=24, caches=(Attention(6, 128, 128),) * 32)
+    assert "neither be divided nor repeated" in (ranks_refused(engine_of("vllm"), six, 4) or "")
+    assert ranks_refused(engine_of("vllm"), six, 12) is None
+    latent = replace(LLAMA, heads=128, caches=(Latent(512, 64, 128, 128, 128),))
+    assert ranks_refused(engine_of("transformers"), latent, 64) is None
 
 
 def test_pages_are_whole() -> None:

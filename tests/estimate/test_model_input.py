@@ -12,6 +12,7 @@ from estimate.files import write_config, write_gguf, write_safetensors
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.estimate.architecture import Attention, Latent, State
+from oomdoctor.estimate.loading import quantised_at_load
 from oomdoctor.estimate.model_input import read_model
 
 
@@ -124,6 +125,62 @@ def test_a_quantised_configuration_alone_is_an_assumption(
     model = read_model(write_config(tmp_path, **changes))
     assert model.weights_known == "assumed"
     assert model.weights_bytes == pytest.approx(expected, rel=0.01)
+
+
+def test_a_type_that_it_is_loaded_in_changes_the_floats_only(tmp_path: Path) -> None:
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 128}
+    model = read_model(write_config(tmp_path, quantization_config=awq))
+    plain = 2 * 128_256 * 4096
+    assert read_model(tmp_path, "fp32").weights_bytes == model.weights_bytes + 2 * plain
+    # Only the total is known: what of it would be cast is not.
+    index = {"metadata": {"total_size": 999}, "weight_map": {"a": "one.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputRefused, match="only the total"):
+        read_model(tmp_path, "fp32")
+    assert read_model(tmp_path, "bf16").weights_bytes == 999
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "expected"),
+    [
+        (None, "fp8", 8_030_261_248 + 2 * 128_256 * 4096),
+        ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq_marlin", None),
+        ({"quant_method": "compressed-tensors"}, "compressed-tensors", None),
+    ],
+)
+def test_an_engine_quantises_floats_and_takes_what_is_quantised_as_it_is(
+    tmp_path: Path, stored: dict[str, Any] | None, asked: str, expected: int | None
+) -> None:
+    write_config(tmp_path, **({} if stored is None else {"quantization_config": stored}))
+    if stored is not None:
+        write_safetensors(tmp_path / "model.safetensors", a=("I32", [100]), b=("BF16", [10]))
+    model = read_model(tmp_path)
+    found = quantised_at_load(model, asked)
+    assert found.weights_bytes == (model.weights_bytes if expected is None else expected)
+    for other in ("bitsandbytes", "gptq"):
+        with pytest.raises(InputRefused, match=r"not known here|not as"):
+            quantised_at_load(model, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"quantization_config": "fp8"}, "quantization_config is 'fp8', not an object"),
+        ({"quantization_config": [1]}, "not an object"),
+        ({"torch_dtype": "int3"}, "dtype is 'int3'"),
+        ({"torch_dtype": 16}, "dtype is '16'"),
+        ({"torch_dtype": "q8_0"}, "one of quantised blocks"),
+        (
+            {"model_type": "mamba", "mamba_ssm_cache_dtype": "float7", "state_size": 8, "conv_kernel": 4, "expand": 2},
+            "mamba_ssm_cache_dtype is 'float7'",
+        ),
+    ],
+)
+def test_a_field_that_says_nothing_known_is_bad_input_not_wrong_usage(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(InputRefused, match=why):
+        read_model(write_config(tmp_path, **changes))
 
 
 def test_what_is_not_counted_is_told(tmp_path: Path) -> None:

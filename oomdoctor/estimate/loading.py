@@ -1,0 +1,35 @@
+"""What weights take that an engine quantises while it loads them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..errors import InputRefused
+from .model_input import Model
+from .parameters import quantised_parts
+
+_QUANTISED_AT_LOAD = ("fp8",)
+"""Methods by which an engine quantises weights that are stored as floats, and whose bytes are known here."""
+_SAME = {"awq_marlin": "awq", "gptq_marlin": "gptq", "fbgemm_fp8": "fp8"}
+"""Names of kernels for weights of another method."""
+
+
+def quantised_at_load(model: Model, method: str) -> Model:
+    """The model as `--quantization` of an engine has it. Raises InputRefused for what is not known here.
+
+    A method that the files already follow changes nothing.
+    """
+    named = _SAME.get(method, method)
+    if model.quantization is not None:
+        if _SAME.get(model.quantization, model.quantization) in (named, named.replace("-", "_")):
+            return model
+        raise InputRefused(f"{model.path}: its weights are stored as {model.quantization}, not as {method}")
+    if named not in _QUANTISED_AT_LOAD or model.parameters is None or model.gguf or model.floats is None:
+        raise InputRefused(f"what weights take that are quantised as {method} while they are loaded is not known here")
+    parts = quantised_parts(model.architecture, model.parameters, {"quant_method": named})
+    assert parts is not None
+    inside, plain = parts
+    return replace(
+        model, weights_bytes=inside + model.dtype.bytes_of(plain), floats=(model.dtype.bytes_of(plain), plain),
+        quantization=named, weights_known="assumed", weights_source=f"{model.weights_source}, quantised as {named}",
+    )  # fmt: skip
