@@ -100,6 +100,8 @@ class Architecture:
     """Of an encoder as wide as the decoder, which keeps nothing itself."""
     positions: int = 0
     """Learnt positions."""
+    unknown: bool = False
+    """Whether the family is not known here: that its layers are ordinary attention is assumed."""
     assumptions: tuple[str, ...] = ()
     """What the configuration leaves to its class, and which value that class has."""
 

@@ -115,11 +115,14 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
 def attention_layer(family: str, fields: Fields, kind: str, layer: int) -> Cache:
     """What one attention layer of that kind keeps."""
     if fields.has("kv_lora_rank"):
-        return _latent(fields)
+        return _latent(fields, layer)
     heads, width = kv_heads(family, fields), head_width(family, fields)
     if kind == FULL:
         width = fields.maybe("global_head_dim") or width
         heads = fields.maybe("num_global_key_value_heads") or heads
+    elif family == "mimo_v2_flash":
+        # Its class doubles the KV heads of windowed layers; the published file names them.
+        heads = fields.maybe("swa_num_key_value_heads") or 2 * heads
     width = _own_width(fields, layer) or width
     kept = None
     if family == "falcon" and fields.flag("new_decoder_architecture", False):
@@ -138,7 +141,10 @@ def decoder_of_pair(family: str, fields: Fields) -> tuple[int, tuple[Cache, ...]
     return layers, one * layers
 
 
-def _latent(fields: Fields) -> Latent:
+def _latent(fields: Fields, layer: int) -> Latent:
+    indexers = fields.items("indexer_types")
+    # A layer whose indexer is shared uses the keys of an earlier one.
+    shared = indexers is not None and layer < len(indexers) and indexers[layer] == "shared"
     return Latent(
         rank=fields.number("kv_lora_rank"),
         query_rank=fields.maybe("q_lora_rank"),
@@ -146,7 +152,7 @@ def _latent(fields: Fields) -> Latent:
         heads=query_heads(fields),
         nope_width=fields.number("qk_nope_head_dim"),
         value_width=fields.number("v_head_dim"),
-        indexer_width=fields.maybe("index_head_dim") or 0,
+        indexer_width=0 if shared else fields.maybe("index_head_dim") or 0,
     )
 
 

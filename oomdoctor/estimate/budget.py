@@ -207,7 +207,8 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     ) else ""  # fmt: skip
     if CrossAttention.__name__ in kinds:
         source = "the encoder's output counts once a sequence"
-    return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), COMPUTED, source)
+    known = ASSUMED if model.architecture.unknown else COMPUTED
+    return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), known, source)
 
 
 def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
@@ -219,7 +220,8 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     if prompt:
         size, formula = size + prompt, formula + " + the prompts' rows in windowed layers"
         inputs.append(("bytes of the prompts in windowed layers", prompt))
-    return Part(ACTIVATIONS, size, formula, tuple(inputs), COMPUTED, "the engine's largest step")
+    known = ASSUMED if model.architecture.unknown else COMPUTED
+    return Part(ACTIVATIONS, size, formula, tuple(inputs), known, "the engine's largest step")
 
 
 def _graphs(settings: Settings) -> Part:

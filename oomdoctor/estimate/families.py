@@ -64,7 +64,8 @@ TIED = frozenset(
 
 UNGATED = frozenset(
     ("gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "falcon", "phi", "gpt_bigcode", "starcoder2",
-     "mpt", "whisper", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "plbart", "persimmon", "nemotron")
+     "mpt", "whisper", "bart", "mbart", "pegasus", "marian", "m2m_100", "blenderbot", "plbart", "persimmon", "nemotron",
+     "apertus", "apertus1p5_text", "arcee", "biogpt", "jais2", "nanochat")
 )  # fmt: skip
 """Families whose MLP has two matrices, not three."""
 
@@ -74,12 +75,32 @@ FOUR_TIMES = frozenset(("gpt2", "gpt_bigcode", "bloom", "falcon", "gptj", "codeg
 """Families whose MLP is four times as wide as the residual stream unless their own field says otherwise."""
 LEARNT_POSITIONS = frozenset(("gpt2", "gpt_bigcode", "opt", "bart"))
 
+ORDINARY = frozenset(
+    (
+        "afmoe", "apertus", "apertus1p5_text", "arcee", "aria_text", "biogpt", "bitnet", "cohere2_moe", "ctrl", "cwm",
+        "diffllama", "doge", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "exaone_moe", "falcon_mamba", "flex_olmo",
+        "flint", "glm", "glm4_moe", "glm4_moe_lite", "gpt-sw3", "granite_swa", "granitemoe", "granitemoe_swa",
+        "granitemoeshared", "helium", "hy_v3", "hyperclovax", "internlm3", "iquestcoder", "jais2", "jetmoe", "kolibri1",
+        "laguna", "lara_mini", "lfm3", "mellum", "minimax_m2", "minimax_m3_vl_text", "ministral3", "mpt", "nanochat",
+        "nemotron", "olmo", "olmo2", "olmoe", "persimmon", "phimoe", "qwen2_moe", "qwen3_5_moe_text", "sarvam_moe",
+        "seed_oss", "solar_open", "vaultgemma",
+    )
+)  # fmt: skip
+"""Families whose tiny models keep what their fields say, to the byte (tests/estimate/test_transformers.py)."""
+
+UNCOUNTED = frozenset(
+    ("afmoe", "aria_text", "doge", "exaone_moe", "flint", "glm_moe_dsa", "hy_v3", "hy_v4", "jetmoe", "mllama_text_model")
+)  # fmt: skip
+"""Families whose weights are more, or fewer, than their fields tell."""
+
 KNOWN = (
     EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED
-    | TIED | UNGATED
-    | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "glm4_moe", "gemma3n_text", "llama4", "mllama_text_model"}
+    | TIED | UNGATED | ORDINARY
+    | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "gemma3n_text", "llama4", "mllama_text_model", "mamba", "mamba2",
+       "bamba", "granitemoehybrid", "falcon_h1", "zamba2", "minimax", "lfm2", "lfm2_moe", "qwen3_5", "qwen3_5_moe",
+       "olmo_hybrid", "kimi_k2", "glm_moe_dsa", "hy_v4", "mimo_v2_flash", "umt5", "longt5"}
 )  # fmt: skip
-"""Families of attention whose fields were looked at; of another one it is said that this is assumed."""
+"""Families whose fields were looked at; of another one it is said that this is assumed, or it is refused."""
 
 _LLAMA = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,

@@ -19,9 +19,10 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, FOUR_TIMES, KNOWN, LEARNT_POSITIONS, LONGEST_OF_CLASS, TIED, UNGATED, UNTIED
+from .families import CLASS_DEFAULTS, FOUR_TIMES, LEARNT_POSITIONS, LONGEST_OF_CLASS, TIED, UNGATED, UNTIED
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
+from .strange import refuse_strange_fields
 
 _NESTED = ("text_config", "llm_config", "language_config", "decoder", "thinker_config", "talker_config")
 _ATTENTION = frozenset((FULL, SLIDING, "chunked_attention"))
@@ -51,6 +52,7 @@ def architecture_of(config: object, where: str) -> Architecture:
     defaults = CLASS_DEFAULTS.get(family, {}) if inner else {}
     fields = Fields(values, where, defaults)
     outer = Fields(config, where)
+    unknown = refuse_strange_fields(family, fields)
     crossing = any(
         part.get(name) for part in (values, config) for name in ("is_encoder_decoder", "add_cross_attention")
     )
@@ -81,6 +83,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         encoder_layers=(fields.maybe("encoder_layers", "num_layers") or 0) if family in ENCODER_DECODERS else 0,
         positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
         state_dtype=None if states is None else states.name,
+        unknown=unknown,
         assumptions=tuple(dict.fromkeys(fields.assumed)),
     )
 
@@ -165,14 +168,13 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
         if chosen is None:
             raise InputRefused(f"{fields.where}: the field layer_types is missing; it is not guessed")
         return [FULL if layer in chosen else "conv" for layer in range(layers)]
-    strange = next((name for name in (*fields.values, family) if any(part in name for part in _FOREIGN)), None)
+    told = [name for name, value in fields.values.items() if value]
+    strange = next((name for name in (*told, family) if any(part in name for part in _FOREIGN)), None)
     if strange is not None or family in MAMBA_1 | MAMBA_2:
         raise InputRefused(
             f"{fields.where}: {family!r} has layers that are not attention ({strange}), and the field layer_types that"
             " tells which is missing; it is not guessed"
         )
-    if family not in KNOWN:
-        fields.assumed.append(f"the family {family!r} is not known here: each layer is taken to be ordinary attention")
     return layer_kinds(family, fields, layers)
 
 
@@ -258,8 +260,10 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
     if not isinstance(dense, int) or not 0 <= dense <= layers:
         raise InputRefused(f"{fields.where}: first_k_dense_replace is {str(dense)[:40]!r} of {layers} layers")
     period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
-    chosen = fields.items("moe_layers")
+    chosen, listed = fields.items("moe_layers"), fields.items("mlp_layer_types", layers)
     sparse = len(chosen) if chosen else (layers - dense) // period
+    if listed is not None:
+        sparse = sum(each != "dense" for each in listed)
     if family == "llama4_text":
         return Experts(count, active, width, sparse, width)
     # Granite says 0 where there is none.

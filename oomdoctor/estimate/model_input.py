@@ -118,7 +118,8 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     without = f", without {architecture.uncounted}" if architecture.uncounted else ""
     source = f"{count:,} parameters counted from config.json{without}"
     if settings is None:
-        return made(kind.bytes_of(count), source, count, "computed", (kind.bytes_of(count), count))
+        known = "assumed" if architecture.unknown else "computed"
+        return made(kind.bytes_of(count), source, count, known, (kind.bytes_of(count), count))
     parts = quantised_parts(architecture, count, settings)
     if parts is None:
         raise InputRefused(

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 from ..errors import InputRefused
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
+from .families import UNCOUNTED
 
 
 def count_parameters(architecture: Architecture, where: str) -> int:
@@ -48,6 +49,8 @@ def _missing(architecture: Architecture) -> str | None:
         return f"the heads of {architecture.family!r} are not told"
     if architecture.intermediate is None and architecture.experts is None:
         return "the field intermediate_size is missing"
+    if architecture.family in UNCOUNTED:
+        return f"{architecture.family!r} has weights that its fields do not tell"
     if architecture.uncounted == "embeddings of each layer":
         return f"{architecture.family!r} has embeddings of each layer"
     if len(architecture.caches) < architecture.layers or not all(_is_counted(each) for each, _ in architecture.alike):

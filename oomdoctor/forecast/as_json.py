@@ -20,6 +20,7 @@ def answer_as_json(answer: Answer) -> str:
     sizes = {part.name: part.bytes for part in budget.parts}
     parts = {part.name: _part(part) for part in budget.parts}
     computed = {"known": "computed"}
+    of_cache = {"known": parts[CACHE]["known"]}
     return json_text(
         SCHEMA,
         {
@@ -56,8 +57,8 @@ def answer_as_json(answer: Answer) -> str:
                     "known": model.weights_known,
                     "source": model.weights_source,
                 },
-                "kv_bytes_per_token": computed,
-                "kv_fixed_bytes_per_sequence": computed,
+                "kv_bytes_per_token": of_cache,
+                "kv_fixed_bytes_per_sequence": of_cache,
                 "kv_bytes": parts[CACHE],
                 "activation_bytes": parts[ACTIVATIONS],
                 "overhead_bytes": parts[OVERHEAD],

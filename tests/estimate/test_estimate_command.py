@@ -168,6 +168,13 @@ def test_llama_cpp_has_the_fullest_card_of_divided_layers(model: Path) -> None:
     assert any("the fullest counts" in each for each in found["notes"])
 
 
+def test_what_is_said_of_an_unknown_family_is_assumed(tmp_path: Path) -> None:
+    write_config(tmp_path, model_type="never-heard-of")
+    found = as_json(tmp_path, "--gpu", "80GiB")
+    known = {name: found["known"][name]["known"] for name in ("weights_bytes", "kv_bytes", "kv_bytes_per_token")}
+    assert set(known.values()) == {"assumed"}
+
+
 def test_a_context_beyond_the_models_is_told_also_where_it_does_not_fit(model: Path) -> None:
     found = as_json(model, "--gpu", "24GiB", "--engine", "vllm", "--context", 200_000)
     assert found["fits"] == "no"

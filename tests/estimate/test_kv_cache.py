@@ -152,8 +152,8 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"model_type": "gemma2", "num_key_value_heads": 2}, "head_dim"),
         ({"model_type": "qwen2", "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8},
          "max_window_layers"),
-        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "sliding_window": 8}, "layer_types"),
-        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "ssm_cfg": {}}, "layer_types"),
+        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "sliding_window": 8}, "sliding_window"),
+        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "ssm_cfg": {"a": 1}}, "ssm_cfg"),
         ({"kv_lora_rank": 8}, "qk_rope_head_dim"),
         ({"layer_types": ["full_attention"] * 3}, "layer_types names 3 layers"),
         ({"layer_types": ["full_attention", "telepathy"]}, "telepathy"),
@@ -194,6 +194,48 @@ def test_a_nested_object_without_dimensions_is_not_the_model() -> None:
 def test_of_an_unknown_family_it_is_said_that_ordinary_attention_is_assumed() -> None:
     unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
     assert any("never-heard-of" in each for each in architecture_of(unknown, "config.json").assumptions)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sliding_window", 4096), ("attention_window", 128), ("kv_lora_rank", 512), ("latent_dim", 8),
+        ("state_size", 16), ("num_kv_shared_layers", 2), ("share_kv_every", 2), ("cross_layer_attention", True),
+        ("v_head_dim", 8), ("layer_types", ["full_attention", "sliding_attention"]), ("attn_layer_period", 4),
+        ("index_head_dim", 128), ("swa_num_key_value_heads", 8), ("recurrent_layers", [1]), ("compress_ratio", 4),
+        ("loop_num_passes", 2),
+    ],
+)  # fmt: skip
+def test_a_field_of_an_unknown_family_that_may_change_what_is_kept_is_refused(name: str, value: object) -> None:
+    unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
+    with pytest.raises(InputRefused, match=f"its field {name} may change"):
+        architecture_of({**unknown, name: value}, "config.json")
+    # A field that is switched off says nothing.
+    assert architecture_of({**unknown, name: None}, "config.json").unknown
+
+
+def test_a_plain_unknown_family_is_counted_as_assumed() -> None:
+    plain = {
+        "model_type": "never-heard-of", "num_key_value_heads": 2, "use_cache": True, "rope_scaling": {"factor": 8},
+        "n_shared_experts": 1, "moe_layer_freq": 1, "layer_types": ["full_attention"] * 2, "sliding_window": 4096,
+        "use_sliding_window": False, "max_window_layers": 28,
+    }  # fmt: skip
+    found = architecture_of({**GOOD, **plain}, "config.json")
+    assert found.unknown
+    assert bytes_per_token(found, settings_of()) == 2 * 2 * 2 * 16 * 2
+    assert not architecture_of(GOOD, "config.json").unknown
+
+
+def test_a_shared_indexer_keeps_no_keys_and_a_windowed_layer_may_have_more_heads() -> None:
+    latent = {"kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 4, "index_head_dim": 16}
+    shared = {**GOOD, **latent, "model_type": "hy_v4", "indexer_types": ["full", "shared"]}
+    assert bytes_per_token(architecture_of(shared, "config.json"), settings_of()) == (2 * 12 + 16) * 2
+    mimo = {
+        **GOOD, "model_type": "mimo_v2_flash", "num_key_value_heads": 2, "v_head_dim": 8, "sliding_window": 4,
+        "layer_types": ["full_attention", "sliding_attention"],
+    }  # fmt: skip
+    kept = {each.window: each.kv_heads for each in architecture_of(mimo, "config.json").caches}
+    assert kept == {None: 2, 4: 4}
 
 
 def test_a_default_of_a_nested_class_is_told() -> None:

@@ -9,6 +9,7 @@ import pytest
 from estimate.test_kv_cache import settings_of
 
 from oomdoctor.errors import InputRefused
+from oomdoctor.estimate.families import ORDINARY
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.kv_cache import sequence_bytes
 from oomdoctor.estimate.parameters import count_parameters
@@ -68,6 +69,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "gpt_bigcode": {"n_embd": 64, "n_layer": 3, "n_head": 4, "multi_query": True},
     "deepseek_v3": {**_MLA, "q_lora_rank": 16, "n_routed_experts": 8, "n_group": 2, "topk_group": 1,
                     "num_experts_per_tok": 2, "moe_intermediate_size": 16, "first_k_dense_replace": 1},
+    "hy_v4": {**_MLA, "q_lora_rank": 16, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+              "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8},
+    "mimo_v2_flash": {"head_dim": 16, "v_head_dim": 8, "sliding_window": 16, "n_routed_experts": 4,
+                      "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     "minicpm3": {**_MLA, "q_lora_rank": 16},
     "llama4_text": {"head_dim": 16, "attention_chunk_size": 16, "num_local_experts": 2, "intermediate_size_mlp": 64},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "mamba_d_state": 8},
@@ -91,7 +96,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """A family's `model_type`, what follows an underscore that is no part of it left out, and what differs from _TINY."""
 
-_REFUSED = ("gemma3n_text", "gemma4_text", "nemotron_h", "zamba2", "minimax", "lfm2")
+_REFUSED = ("hy_v4", "gemma3n_text", "gemma4_text", "nemotron_h", "zamba2", "minimax", "lfm2")
 """Families whose weights are not counted from a configuration."""
 
 
@@ -105,7 +110,7 @@ def cache_bytes(cache: Any) -> int:
     lightning = [each for each in getattr(cache, "linear_cache", ()) if isinstance(each, torch.Tensor)]
     total = sum(each.numel() * each.element_size() for each in lightning)
     for layer in cache.layers:
-        found = [getattr(layer, "keys", None), getattr(layer, "values", None)]
+        found = [getattr(layer, part, None) for part in ("keys", "values", "indexer_keys")]
         for states in (getattr(layer, "conv_states", ()), getattr(layer, "recurrent_states", ())):
             found.extend(states.values() if isinstance(states, dict) else states)
         total += sum(each.numel() * each.element_size() for each in found if isinstance(each, torch.Tensor))
@@ -122,6 +127,35 @@ def test_the_cache_of_a_tiny_model(name: str) -> None:
     cache = getattr(given, "past_key_values", None) or given.cache_params
     architecture = architecture_of(config.to_dict(), name)
     settings = settings_of("transformers", "float32", conv=settings_of(dtype="float32").keys)
+    assert sequence_bytes(architecture, settings, TOKENS) == cache_bytes(cache)
+
+
+_LARGEST_TINY = {
+    "head_dim": 16, "sliding_window": 16, "intermediate_size": 96, "max_position_embeddings": 128, "num_experts": 4,
+    "n_routed_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(ORDINARY))
+def test_the_cache_of_an_ordinary_family(name: str) -> None:
+    """Its class's own defaults, only smaller: whatever a family has of its own is in them."""
+    if name not in transformers.CONFIG_MAPPING:
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    config_class = transformers.CONFIG_MAPPING[name]
+    usual = config_class().to_dict()
+    always = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "pad_token_id", "bos_token_id")
+    changed = {key: value for key, value in _TINY.items() if key in usual or key in always}
+    changed |= {
+        key: value for key, value in _LARGEST_TINY.items() if isinstance(usual.get(key), int) and usual[key] > value
+    }
+    config = config_class(**changed)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
+    with torch.no_grad():
+        given = model(torch.ones(1, TOKENS, dtype=torch.long), use_cache=True)
+    architecture = architecture_of(config.to_dict(), name)
+    assert not architecture.unknown
+    settings = settings_of("transformers", "float32", conv=settings_of(dtype="float32").keys)
+    cache = getattr(given, "past_key_values", None) or given.cache_params
     assert sequence_bytes(architecture, settings, TOKENS) == cache_bytes(cache)
 
 
@@ -159,6 +193,22 @@ def test_parameters_counted_are_those_of_the_class(name: str) -> None:
         model = transformers.AutoModelForCausalLM.from_config(config)
     expected = sum(each.numel() for each in model.parameters())
     assert math.isclose(count_parameters(architecture, name), expected, rel_tol=0.005)
+
+
+@pytest.mark.parametrize("name", sorted(ORDINARY))
+def test_the_parameters_of_an_ordinary_family(name: str) -> None:
+    """Of its class's default configuration: counted right, or refused."""
+    if name not in transformers.CONFIG_MAPPING:
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
+    # A default that its own model does not take.
+    config = transformers.CONFIG_MAPPING[name](**({"num_key_value_heads": 8} if name == "nemotron" else {}))
+    try:
+        counted = count_parameters(architecture_of(config.to_dict(), name), name)
+    except InputRefused:
+        return
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    assert math.isclose(counted, sum(each.numel() for each in model.parameters()), rel_tol=0.005)
 
 
 _PAIRS = {
