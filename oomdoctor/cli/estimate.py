@@ -127,6 +127,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     from ..estimate.dtypes import element_type
     from ..estimate.engines import engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
+    from ..estimate.loading import as_engine_loads
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
     if lengths is not None and asked["context"] is not None:
@@ -137,6 +138,8 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     if len(kinds) > 2:
         raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
     engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
+    if asked["dtype"] is None:
+        model = as_engine_loads(model, engine)
     refused = ranks_refused(engine, model.architecture, asked["tp"])
     if refused is not None:
         raise UsageError(f"{engine.name} does not run with --tp {asked['tp']}: {refused}")

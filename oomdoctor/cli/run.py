@@ -111,8 +111,10 @@ def run(
     """
     if not command:
         raise click.UsageError("Which command? oomdoctor run -- python train.py")
+    kept: dict[str, object] | None = None
     if model is not None:
         configuration_of(model)
+        kept = _to_keep(model)
     options = RunOptions(
         output=output,
         name=name,
@@ -121,6 +123,7 @@ def run(
         stacks=stacks,
         history=history,
         keep_output_bytes=keep_output,
+        model=kept,
     )
     try:
         outcome = run_command(command, options)
@@ -132,6 +135,17 @@ def run(
     except KeyboardInterrupt:
         say("interrupted before the report was made")
     end_like(outcome.status, outcome.signal)
+
+
+def _to_keep(model: Path) -> dict[str, object] | None:
+    """None for a model that is not understood: the report says so, and the command runs all the same."""
+    from ..errors import OomdoctorError
+    from ..estimate.kept import model_to_keep
+
+    try:
+        return model_to_keep(model)
+    except OomdoctorError:
+        return None
 
 
 def _conclude(outcome: RunOutcome, report: str, model: Path | None, redact: bool, pseudonyms: Path | None) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import OomdoctorError
+from ..estimate.kept import kept_model
 from ..estimate.model_input import Model, read_model
-from ..facts import derive_facts
+from ..facts import derive_all
 from ..facts.budget import budgets, with_moments
 from ..facts.chronology import chronological
-from ..facts.estimated import estimated
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
@@ -23,7 +23,7 @@ from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
-from ..language import LANGUAGES, _, chosen
+from ..language import LANGUAGES, N_, _, chosen
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -35,6 +35,8 @@ from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
 from .verdict import decide, fingerprint, summarise
+
+_NOTHING = N_("Nothing is estimated for the model: {why}")
 
 
 def diagnose(
@@ -66,8 +68,8 @@ def diagnose_evidence(
     """The diagnosis of evidence that is already read."""
     evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
-    known, refused = _model(model)
-    facts = derive_facts(evidence, known)
+    known, refused = _model(model, evidence)
+    facts, reckoned = derive_all(evidence, known)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
@@ -91,12 +93,13 @@ def diagnose_evidence(
         holdings=holdings(evidence, facts, device_budgets),
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
-        estimated=None if quoted else estimated(told, facts, known),
+        estimated=None if quoted else reckoned.estimated,
         failed_requests=() if quoted else failed_requests(evidence),
         windows=recorded_windows(evidence),
         notes=(
             *order,
             *refused,
+            *(() if reckoned.why_not is None or quoted else (_(_NOTHING).format(why=reckoned.why_not),)),
             *notes_on_looks(told, facts),
             *notes_on_figures(told, facts),
             *(_("A rule was left out: {value}").format(value=each) for each in playbook.problems),
@@ -106,14 +109,15 @@ def diagnose_evidence(
     return masked(diagnosis)
 
 
-def _model(path: Path | None) -> tuple[Model | None, tuple[str, ...]]:
-    """The model, or why it tells nothing to estimate with."""
-    if path is None:
-        return None, ()
+def _model(path: Path | None, evidence: Evidence) -> tuple[Model | None, tuple[str, ...]]:
+    """The model that is named, else the one that a run kept; or why it tells nothing to estimate with."""
+    kept = next((run.model for run in evidence.runs if run.model is not None), None)
     try:
-        return read_model(path), ()
+        if path is not None:
+            return read_model(path), ()
+        return (None if kept is None else kept_model(kept)), ()
     except OomdoctorError as error:
-        return None, (f"Nothing is estimated for the model: {error}",)
+        return None, (_(_NOTHING).format(why=error),)
 
 
 def _environment(evidence: Evidence, facts: FactSet) -> Environment:

@@ -89,7 +89,8 @@ ORDINARY = frozenset(
 """Families whose tiny models keep what their fields say, to the byte (tests/estimate/test_transformers.py)."""
 
 UNCOUNTED = frozenset(
-    ("afmoe", "aria_text", "doge", "exaone_moe", "flint", "glm_moe_dsa", "hy_v3", "hy_v4", "jetmoe", "mllama_text_model")
+    ("afmoe", "aria_text", "doge", "exaone_moe", "flint", "glm_moe_dsa", "hy_v3", "hy_v4", "jetmoe",
+     "mllama_text_model")
 )  # fmt: skip
 """Families whose weights are more, or fewer, than their fields tell."""
 

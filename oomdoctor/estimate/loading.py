@@ -1,17 +1,25 @@
-"""What weights take that an engine quantises while it loads them."""
+"""What weights take that an engine casts or quantises while it loads them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ..errors import InputRefused
-from .model_input import Model
+from .dtypes import element_type
+from .engines import Engine
+from .model_input import Model, loaded_as
 from .parameters import quantised_parts
 
 _QUANTISED_AT_LOAD = ("fp8",)
 """Methods by which an engine quantises weights that are stored as floats, and whose bytes are known here."""
 _SAME = {"awq_marlin": "awq", "gptq_marlin": "gptq", "fbgemm_fp8": "fp8"}
 """Names of kernels for weights of another method."""
+
+
+def as_engine_loads(model: Model, engine: Engine) -> Model:
+    """Where no type is named: vLLM and SGLang load float32 in 16 bits."""
+    wide = model.dtype.block_bytes == 4 and not model.gguf and model.weights_known != "measured"
+    return loaded_as(model, element_type("float16")) if engine.queues and wide else model
 
 
 def quantised_at_load(model: Model, method: str) -> Model:

@@ -86,9 +86,8 @@ def loaded_as(model: Model, kind: ElementType) -> Model:
 
 def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: int | None) -> Model:
     """As it is stored; `asked` stands in for the type where nothing tells the stored one."""
-    config_path, tensors = _find(path)
-    if config_path is None or not config_path.is_file():
-        raise InputRefused(f"{path}: there is no config.json beside it; the dimensions of the model are in that file")
+    tensors = _tensors_of(path)
+    config_path = config_of(path)
     config, where = read_json(config_path), str(config_path)
     architecture = architecture_of(config, where)
     settings = _quantization(config, where)
@@ -142,6 +141,16 @@ def _quantization(config: Any, where: str) -> dict[str, object] | None:
     return None
 
 
+def config_of(path: Path) -> Path:
+    """The configuration of a model's directory or file. Raises InputRefused where there is none."""
+    found = path / "config.json" if path.is_dir() else path
+    if not found.name.endswith(".json") or found.name.endswith(".index.json"):
+        found = path.parent / "config.json"
+    if not found.is_file():
+        raise InputRefused(f"{path}: there is no config.json beside it; the dimensions of the model are in that file")
+    return found
+
+
 @dataclass(frozen=True)
 class _Placed(StoredTensor):
     """A tensor and the file that holds it."""
@@ -149,19 +158,18 @@ class _Placed(StoredTensor):
     file: str
 
 
-def _find(path: Path) -> tuple[Path | None, list[_Placed]]:
-    """The configuration beside what was named, and the tensors of the files there."""
+def _tensors_of(path: Path) -> list[_Placed]:
+    """Those of the files that were named; none for a configuration alone."""
     if path.is_dir():
-        return path / "config.json", _tensors(_files_of(path))
+        return _tensors(_files_of(path))
     if not path.is_file():
         raise InputRefused(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
-    beside = path.parent / "config.json"
     if path.name.endswith(".safetensors"):
-        return beside, _tensors([path])
+        return _tensors([path])
     if path.name.endswith(".index.json"):
-        return beside, _tensors(_shards(path))
+        return _tensors(_shards(path))
     if path.name.endswith(".json"):
-        return path, []
+        return []
     raise InputRefused(f"{path}: neither a GGUF file, a safetensors file or index, nor a model's config.json")
 
 
@@ -231,7 +239,7 @@ def _total_of_index(index: Path) -> int | None:
 
 
 def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
-    files = _parts(path)
+    files = gguf_parts(path)
     first = read_gguf(files[0])
     architecture = architecture_of_gguf(first, str(files[0]))
     contents: list[GgufFile] = [first, *(read_gguf(each) for each in files[1:])]
@@ -244,7 +252,7 @@ def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     return Model(path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known)
 
 
-def _parts(path: Path) -> list[Path]:
+def gguf_parts(path: Path) -> list[Path]:
     """The files of a model that was split (`name-00001-of-00003.gguf`), the first one first."""
     stem, _, rest = path.name.rpartition("-of-")
     count = rest.removesuffix(".gguf")

@@ -30,7 +30,7 @@ from . import (
     statistics,
 )
 from .deriver import Deriver
-from .estimated import estimated, put_facts
+from .estimated import Reckoned, estimated, put_facts
 from .focus import focus
 from .registry import REGISTRY
 
@@ -68,10 +68,17 @@ def derive_facts(evidence: Evidence, model: Model | None = None) -> FactSet:
 
     `model`: the one that ran, where its files are at hand.
     """
+    return derive_all(evidence, model)[0]
+
+
+def derive_all(evidence: Evidence, model: Model | None = None) -> tuple[FactSet, Reckoned]:
+    """The facts, and the estimate that some of them come from."""
     facts, focused = FactSet(REGISTRY), focus(evidence)
+    if model is not None:
+        model_dimensions.put_model(model, facts)
     for derive in DERIVERS:
         derive(focused, facts)
     found = estimated(focused, facts, model)
-    if found is not None:
-        put_facts(found, facts)
-    return facts
+    if found.estimated is not None:
+        put_facts(found.estimated, facts)
+    return facts, found

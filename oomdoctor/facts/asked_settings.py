@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from ..errors import UsageError
+from ..errors import InputRefused, UsageError
 from ..estimate.answer import default_context
 from ..estimate.budget import Settings
 from ..estimate.dtypes import ElementType, element_type
-from ..estimate.engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine
-from ..estimate.model_input import Model
+from ..estimate.engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine, ranks_refused
+from ..estimate.fields import type_of_field
+from ..estimate.loading import as_engine_loads, quantised_at_load
+from ..estimate.model_input import Model, loaded_as
 from ..knobs.versions import version_key
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -23,22 +26,41 @@ _RANKS = ("tensor-parallel-size", "tp", "tp-size")
 _STEP = ("max-num-batched-tokens", "chunked-prefill-size", "ubatch-size", "n-ubatch")
 _FRACTION = ("gpu-memory-utilization", "mem-fraction-static")
 _ELSEWHERE = (
-    "cpu-offload-gb", "n-cpu-moe", "cpu-moe", "override-tensor", "no-kv-offload", "quantization", "load-format",
+    "cpu-offload-gb", "n-cpu-moe", "cpu-moe", "override-tensor", "no-kv-offload", "load-format",
 )  # fmt: skip
 """Options after which the files no longer tell what lies on the card."""
+_NO_GRAPHS = ("enforce-eager", "disable-cuda-graph")
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
 _SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
 """vLLM took 0.90 of the card before this version."""
 
 
-def settings_of(evidence: Evidence, facts: FactSet, model: Model) -> Settings | None:
-    """None where the engine or the card is not known, or something is set that the estimate does not know."""
+@dataclass(frozen=True)
+class Asked:
+    """The model as it was loaded, and the settings that it ran with."""
+
+    model: Model
+    settings: Settings
+
+
+def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
+    """None where the engine or the card is not known.
+
+    Raises InputRefused where something is set whose effect is not known here.
+    """
     options = options_of(evidence)
     engine, capacity = _engine(evidence, facts), capacity_of(facts)
-    if engine is None or capacity is None or any(options.get(name) not in _PLAIN for name in _ELSEWHERE):
+    if engine is None or capacity is None:
         return None
+    for name in _ELSEWHERE:
+        if options.get(name) not in _PLAIN:
+            raise InputRefused(f"with --{name} its files no longer tell what lies on the card")
     if (_number(options, "pipeline-parallel-size") or 1) > 1 or _some_layers_elsewhere(options, model):
-        return None
+        raise InputRefused("the layers are divided between places, and which lie on this card is not known")
+    ranks = _number(options, *_RANKS) or 1
+    refused = ranks_refused(engine, model.architecture, ranks)
+    if refused is not None:
+        raise InputRefused(f"{engine.name} does not run with {ranks} ranks: {refused}")
     concurrency = concurrency_of(options)
     context = context_of(options, facts)
     if engine is LLAMA_CPP and context is not None:
@@ -48,22 +70,39 @@ def settings_of(evidence: Evidence, facts: FactSet, model: Model) -> Settings | 
         context = facts.size("activity.input_tokens")
         if context is None:
             return None
-    try:
-        keys, values = _elements(options, engine)
-    except UsageError:
-        return None
-    return Settings(
+    packed = options.get("kv-cache-dtype") == "fp8_ds_mla"
+    keys, values = (None, None) if packed else _elements(options, engine)
+    no_graphs = any(_is_on(options, name) for name in _NO_GRAPHS) or facts.value("engine.graphs_in_budget") is False
+    settings = Settings(
         engine=engine,
         capacity_bytes=capacity,
         context=context or default_context(model),
         concurrency=concurrency,
-        tensor_parallel=_number(options, *_RANKS) or 1,
+        tensor_parallel=ranks,
         fraction=_fraction(options, facts, engine),
         keys=keys,
         values=values,
         step_tokens=_number(options, *_STEP),
-        graph_bytes=0 if engine is VLLM and facts.value("engine.graphs_in_budget") is False else None,
+        graph_bytes=0 if engine.graph_bytes and no_graphs else None,
+        packed_latent=packed,
     )
+    return Asked(_as_loaded(model, options, engine), settings)
+
+
+def _as_loaded(model: Model, options: Mapping[str, str | None], engine: Engine) -> Model:
+    """In the type and with the quantisation that the launch line names."""
+    named, method = options.get("dtype"), options.get("quantization")
+    loaded = as_engine_loads(model, engine) if named in _PLAIN else loaded_as(model, _element("dtype", str(named)))
+    return loaded if method in _PLAIN else quantised_at_load(loaded, str(method))
+
+
+def _is_on(options: Mapping[str, str | None], name: str) -> bool:
+    """Whether a switch is set, which may have a truth value."""
+    return name in options and str(options[name]).lower() not in ("false", "0", "no")
+
+
+def _element(name: str, value: str) -> ElementType:
+    return type_of_field(f"--{name}", value, "the launch line")
 
 
 def options_of(evidence: Evidence) -> Mapping[str, str | None]:
@@ -122,8 +161,16 @@ def _some_layers_elsewhere(options: Mapping[str, str | None], model: Model) -> b
 
 def _elements(options: Mapping[str, str | None], engine: Engine) -> tuple[ElementType | None, ElementType | None]:
     names = ("cache-type-k", "cache-type-v") if engine is LLAMA_CPP else ("kv-cache-dtype", "kv-cache-dtype")
-    found = [None if (value := options.get(name)) in _PLAIN else element_type(str(value)) for name in names]
+    found = [None if (value := options.get(name)) in _PLAIN else _cached(name, str(value)) for name in names]
     return found[0], found[1]
+
+
+def _cached(name: str, value: str) -> ElementType:
+    """Of a cache, which may be quantised in blocks."""
+    try:
+        return element_type(value)
+    except UsageError as error:
+        raise InputRefused(f"--{name} {value} is no element type that is known here") from error
 
 
 def _fraction(options: Mapping[str, str | None], facts: FactSet, engine: Engine) -> float | None:

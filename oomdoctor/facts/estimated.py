@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..errors import InputRefused
 from ..estimate.budget import (
@@ -28,7 +29,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.source import Source
 from ..model.units import MIB, format_bytes
-from .asked_settings import concurrency_of, context_of, options_of, settings_of
+from .asked_settings import asked_of, concurrency_of, context_of, options_of
 from .deriver import computed
 
 _TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
@@ -45,20 +46,25 @@ _OBSERVED = {
 """What was seen of a part, the surest figure first."""
 
 
-def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Estimated | None:
+class Reckoned(NamedTuple):
+    """An estimate, or why there is none although a model is known."""
+
+    estimated: Estimated | None
+    why_not: str | None = None
+
+
+def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckoned:
     """The estimate for the settings that the evidence tells; by the engine's own figures where no model is given.
 
     None where there is not enough for it.
     """
     if model is None:
-        return _of_engine(evidence, facts)
-    settings = settings_of(evidence, facts, model)
-    if settings is None:
-        return None
+        return Reckoned(_of_engine(evidence, facts))
     try:
-        return _of_model(model, settings, facts)
-    except InputRefused:
-        return None
+        asked = asked_of(evidence, facts, model)
+        return Reckoned(None if asked is None else _of_model(asked.model, asked.settings, facts))
+    except InputRefused as error:
+        return Reckoned(None, str(error))
 
 
 def put_facts(found: Estimated, facts: FactSet) -> None:

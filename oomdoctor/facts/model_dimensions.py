@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..estimate.architecture import Attention
+from ..estimate.model_input import Model
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -15,6 +17,26 @@ _FIELDS = (
     "heads", "kv_heads", "head_dimension", "hidden", "layers", "vocabulary", "intermediate", "experts", "expert_width",
     "parameters", "trainable", "reduce_bucket", "gather_bucket",
 )  # fmt: skip
+
+
+def put_model(model: Model, facts: FactSet) -> None:
+    """Those of the model that ran, as its own files tell them; layers of different kinds have no one size."""
+    architecture, source = model.architecture, Source(path=str(model.path))
+    caches = [cache for cache, _ in architecture.alike if isinstance(cache, Attention)]
+    sizes = {
+        "heads": architecture.heads,
+        "kv_heads": _the_one({cache.kv_heads for cache in caches}),
+        "head_dimension": _the_one({cache.key_width for cache in caches}),
+        "hidden": architecture.hidden,
+        "layers": architecture.layers,
+        "vocabulary": architecture.vocabulary,
+    }
+    for name, size in sizes.items():
+        facts.put(f"model.{name}", size, source)
+
+
+def _the_one(sizes: set[int]) -> int | None:
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:

@@ -256,5 +256,7 @@ class RunRecord:
     variables: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[tuple[str, str, str], ...] = ()
     """(what, why, how to get it) for all that the collector could not see."""
+    model: Mapping[str, object] | None = None
+    """What was kept of the model that `run --model` named."""
     complete: bool = True
     """False: the supervisor did not write its last record."""

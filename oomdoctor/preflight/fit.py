@@ -10,6 +10,7 @@ from ..estimate.answer import default_context
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
+from ..estimate.loading import as_engine_loads
 from ..estimate.model_input import Model, read_model
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
@@ -32,6 +33,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     try:
         model = read_model(path, setup.asked.dtype)
         settings, name, free = _settings(setup, model)
+        model = model if setup.asked.dtype is not None else as_engine_loads(model, settings.engine)
     except _NoCard:
         yield Finding(
             "fit", Level.UNSEEN, "Whether the model fits", "No card is seen", "Name its memory", ("--gpu 80GiB",)

@@ -94,9 +94,16 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         host=_words(manifest.get("host")),
         variables=variables,
         unseen=_unseen(bundle.supervisor),
+        model=_model(bundle.supervisor),
         complete=bundle.complete,
     )
     return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
+
+
+def _model(supervisor: Records) -> Mapping[str, Any] | None:
+    """As it was kept; who makes a model of it again checks each part."""
+    kept = next((record.data.get("kept") for record in supervisor.of_kind("model")), None)
+    return kept if isinstance(kept, dict) else None
 
 
 _OWN_SIZES = (

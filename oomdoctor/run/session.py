@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,8 @@ class RunOptions:
     """Look also when a process that used a device ends in order, which it waits for: a few milliseconds."""
     keep_output_bytes: int = 5 << 20
     """Kept of each stream: a fifth from its beginning, the rest from its end."""
+    model: Mapping[str, object] | None = None
+    """What to keep of the model that the command runs, for the reports."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,8 @@ def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOp
             "variables": mask_environment(os.environ),
         }
     )
+    if options.model is not None:
+        writer.append("model", {"kept": options.model})
 
 
 def _environment(

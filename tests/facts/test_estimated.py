@@ -31,7 +31,7 @@ def llama(tmp_path: Path) -> Model:
 
 def estimate_of(model: Model | None, *events: LogEvent, command: str | None = SERVE) -> Estimated | None:
     evidence = Evidence(events=events, command=command)
-    return estimated(evidence, derive_facts(evidence, model), model)
+    return estimated(evidence, derive_facts(evidence, model), model).estimated
 
 
 def test_it_is_what_the_estimate_says_of_these_settings(llama: Model) -> None:
@@ -78,10 +78,48 @@ def test_without_a_model_the_engines_own_figures_say_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    "more", ["--pipeline-parallel-size 2", "--quantization awq", "--cpu-offload-gb 10", "--kv-cache-dtype strange"]
+    ("more", "why"),
+    [
+        ("--pipeline-parallel-size 2", "divided between places"),
+        ("--quantization bitsandbytes", "quantised as bitsandbytes"),
+        ("--cpu-offload-gb 10", "--cpu-offload-gb"),
+        ("--kv-cache-dtype strange", "--kv-cache-dtype strange"),
+        ("--dtype int3", "--dtype is 'int3'"),
+        ("-tp 7", "does not divide 32 attention heads"),
+    ],
 )
-def test_settings_that_the_estimate_does_not_know_have_none(llama: Model, more: str) -> None:
-    assert estimate_of(llama, CARD, WEIGHTS_LINE, command=f"{SERVE} {more}") is None
+def test_settings_that_the_estimate_does_not_know_have_none_and_it_is_said(llama: Model, more: str, why: str) -> None:
+    evidence = Evidence(events=(CARD, WEIGHTS_LINE), command=f"{SERVE} {more}")
+    found, why_not = estimated(evidence, derive_facts(evidence, llama), llama)
+    assert found is None
+    assert why in (why_not or "")
+
+
+@pytest.mark.parametrize(
+    ("more", "weights", "token"),
+    [
+        ("", 2 * 8_030_261_248, 131_072),
+        ("--dtype float32", 4 * 8_030_261_248, 262_144),
+        ("--dtype half --kv-cache-dtype fp8_e4m3", 2 * 8_030_261_248, 65_536),
+        ("--quantization fp8", 8_030_261_248 + 2 * 128_256 * 4096, 131_072),
+    ],
+)
+def test_types_and_quantisation_are_those_of_the_launch_line(llama: Model, more: str, weights: int, token: int) -> None:
+    found = estimate_of(llama, CARD, WEIGHTS_LINE, command=f"{SERVE} {more}")
+    assert found is not None
+    parts = {part.what: part.estimated_bytes for part in found.parts}
+    assert (parts[WEIGHTS], parts["KV cache of one token"]) == (weights, token)
+
+
+def test_an_engine_loads_float32_in_16_bits_where_no_type_is_named(tmp_path: Path) -> None:
+    wide = read_model(write_config(tmp_path, torch_dtype="float32"))
+    found = estimate_of(wide, CARD, WEIGHTS_LINE)
+    assert found is not None
+    assert found.parts[0].estimated_bytes == 2 * 8_030_261_248
+    graphless = estimate_of(wide, CARD, WEIGHTS_LINE, command=f"{SERVE} --enforce-eager")
+    assert graphless is not None
+    rooms = [next(part for part in each.parts if part.what.startswith("room")) for each in (graphless, found)]
+    assert rooms[0].estimated_bytes - rooms[1].estimated_bytes == VLLM.graph_bytes
 
 
 def test_nothing_is_shown_where_card_or_engine_is_not_known(llama: Model) -> None:

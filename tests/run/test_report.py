@@ -1,9 +1,15 @@
 """When a report is made, and that making it never changes how the run ends."""
 
+import json
+import shutil
 import subprocess
 
 import pytest
+from click.testing import CliRunner
+from estimate.files import write_config
 from harness import PYTHON
+
+from oomdoctor.cli.main import oomdoctor
 
 REPORTS = {"report.html", "report.json", "report.md"}
 
@@ -72,3 +78,23 @@ def test_a_command_that_cannot_be_recorded_anywhere_runs_all_the_same():
     done = run("/proc/oomdoctor-incident", "print('works'); raise SystemExit(6)", prelude=prelude)
     assert (done.returncode, done.stdout) == (6, b"works\n")
     assert b"the command ran without being recorded" in done.stderr
+
+
+VLLM = """
+print("INFO 01-01 00:00:00 Initializing a V1 LLM engine (v0.11.0) with config: model='llama', dtype=torch.bfloat16,"
+      " max_seq_len=29000, tensor_parallel_size=1")
+print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.58 GiB"
+      " of which 512.00 MiB is free.")
+raise SystemExit(1)
+"""
+
+
+def test_the_model_of_a_run_is_known_to_a_later_report(tmp_path):
+    model = write_config(tmp_path / "model")
+    run(tmp_path / "i", VLLM, "--report", "never", "--model", str(model.parent))
+    shutil.rmtree(model.parent)
+    words = ["report", str(tmp_path / "i"), "--format", "json"]
+    later = json.loads(CliRunner().invoke(oomdoctor, words).stdout)
+    assert later["estimate"]["settings"].startswith("llama on vllm: 1 x 29,000 tokens")
+    assert later["estimate"]["parts"][0]["estimated_bytes"] == 2 * 8_030_261_248
+    assert later["facts"]["model.kv_heads"]

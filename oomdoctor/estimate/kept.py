@@ -1,0 +1,84 @@
+"""A model as an incident bundle keeps it: what its figures come from, so that a later report has them too.
+
+The configuration (of a GGUF file: its metadata about dimensions) and what its files told of the weights, as plain data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import InputRefused
+from .dtypes import element_type
+from .files import read_json
+from .gguf import GgufFile, Value, read_gguf
+from .gguf_config import architecture_of_gguf
+from .hf_config import architecture_of
+from .model_input import Model, config_of, gguf_parts, read_model
+
+_MOST_CHARACTERS = 2_000_000
+_MOST_BYTES = 1 << 60
+
+
+def model_to_keep(path: Path) -> dict[str, object]:
+    """What to keep of the model there. Raises InputRefused for one that is not understood."""
+    model = read_model(path)
+    kept: dict[str, object] = {
+        "path": str(path), "dtype": model.dtype.name, "weights_bytes": model.weights_bytes,
+        "weights_source": model.weights_source, "weights_known": model.weights_known, "parameters": model.parameters,
+        "floats": model.floats, "quantization": model.quantization,
+    }  # fmt: skip
+    if model.gguf:
+        file, family = read_gguf(gguf_parts(path)[0]), model.architecture.family
+        told = {name: each for name, each in file.metadata.items() if name.startswith((f"{family}.", "general.arch"))}
+        kept["gguf"] = {"metadata": told, "lengths": file.lengths}
+    else:
+        kept["config"] = read_json(config_of(path))
+    if len(json.dumps(kept)) > _MOST_CHARACTERS:
+        raise InputRefused(f"{path}: its configuration is too large to keep")
+    return kept
+
+
+def kept_model(kept: Mapping[str, object]) -> Model:
+    """The model again. Raises InputRefused for what no `model_to_keep` made."""
+    where, gguf = str(kept.get("path"))[:1000], kept.get("gguf")
+    architecture = architecture_of(kept.get("config"), where) if gguf is None else architecture_of_gguf(
+        _gguf(gguf, where), where
+    )  # fmt: skip
+    floats, parameters = kept.get("floats"), kept.get("parameters")
+    size, quantization = kept.get("weights_bytes"), kept.get("quantization")
+    if not _is_size(size) or not (parameters is None or _is_size(parameters)):
+        raise InputRefused(f"{where}: what was kept of the model is damaged")
+    assert isinstance(size, int)
+    return Model(
+        path=Path(where),
+        architecture=architecture,
+        dtype=element_type(str(kept.get("dtype"))),
+        weights_bytes=size,
+        weights_source=str(kept.get("weights_source"))[:1000],
+        parameters=parameters if isinstance(parameters, int) else None,
+        gguf=gguf is not None,
+        weights_known=str(kept.get("weights_known"))[:20],
+        floats=(floats[0], floats[1])
+        if isinstance(floats, list) and len(floats) == 2 and all(_is_size(each) for each in floats)
+        else None,
+        quantization=quantization[:100] if isinstance(quantization, str) else None,
+    )
+
+
+def _gguf(kept: object, where: str) -> GgufFile:
+    parts = [kept.get(name) for name in ("metadata", "lengths")] if isinstance(kept, dict) else []
+    if len(parts) != 2 or not all(isinstance(each, dict) for each in parts):
+        raise InputRefused(f"{where}: what was kept of the model is damaged")
+    metadata: dict[str, Value] = {
+        str(name): tuple(each) if isinstance(each, list) else each
+        for name, each in parts[0].items()  # type: ignore[union-attr]
+        if isinstance(each, int | float | str | list)
+    }
+    lengths = {str(name): each for name, each in parts[1].items() if _is_size(each)}  # type: ignore[union-attr]
+    return GgufFile(metadata, lengths, ())
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_BYTES
