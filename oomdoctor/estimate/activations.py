@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from .architecture import Architecture
 from .dtypes import ElementType
 from .engines import LLAMA_CPP, TRANSFORMERS, Engine
+from .tensors import logits_bytes, row_elements
 
 _SAMPLED_COPIES = 2
 """Float32 copies of the logits that a sampler holds at once: the logits and their probabilities."""
@@ -54,12 +55,12 @@ def inference_activations(
     middle = _active_intermediate(architecture) // ranks
     inputs = [("tokens", step.tokens), ("hidden", hidden), ("intermediate", middle * ranks), ("vocabulary", vocabulary)]
     if engine is LLAMA_CPP:
-        size = 4 * step.tokens * (vocabulary + hidden)
+        size = logits_bytes(step.tokens, vocabulary + hidden, 4)
         return Activations(size, "tokens x (vocabulary + hidden) x 4", tuple(inputs))
-    logits = step.sequences * vocabulary * (dtype.bytes_of(1) + 4 * _SAMPLED_COPIES)
+    logits = logits_bytes(step.sequences, vocabulary, dtype.bytes_of(1) + 4 * _SAMPLED_COPIES)
     if engine is TRANSFORMERS:
         heads, width = architecture.heads or 0, architecture.head_width or 0
-        widest = max(3 * middle, 5 * heads * width // ranks) + 3 * hidden
+        widest = max(3 * middle, 5 * row_elements(heads, width) // ranks) + 3 * hidden
         words = "max(tokens x (max(3 x intermediate, 5 x heads x head width) + 3 x hidden) x bytes, logits)"
     else:
         widest = 3 * middle + 3 * hidden

@@ -11,6 +11,7 @@ from .grid import Grid, grid_of
 from .kv_cache import bytes_per_token, sequence_bytes
 from .lengths import Lengths
 from .model_input import Model
+from .tensors import tokens_within
 
 _DEFAULT_CONTEXT = 4096
 
@@ -80,8 +81,7 @@ def pool_tokens(model: Model, settings: Settings, pool_bytes: int) -> int | None
         return max(0, pool_bytes * settings.context // sequence_bytes(model.architecture, kept, settings.context))
     if not per_token:
         return None
-    page = settings.engine.page_tokens
-    return max(0, pool_bytes // (per_token * page) * page)
+    return tokens_within(pool_bytes, settings.engine.page_tokens, per_token)
 
 
 def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tuple[LengthAnswer, ...]:

@@ -17,6 +17,7 @@ from .families import (
     WINDOW_PATTERN,
 )
 from .fields import Fields
+from .tensors import head_width_of
 
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 ENCODER_DECODERS = frozenset(
@@ -77,12 +78,13 @@ def head_width(family: str, fields: Fields) -> int:
     if explicit is not None:
         return explicit
     hidden, heads = hidden_size(fields), query_heads(fields)
-    if family in HEAD_WIDTH_IS_OWN or hidden % heads:
+    width = head_width_of(hidden, heads)
+    if family in HEAD_WIDTH_IS_OWN or width is None:
         raise InputRefused(
             f"{fields.where}: the field head_dim is missing, and for {family!r} it is not {hidden} / {heads}; it is not"
             " guessed"
         )
-    return hidden // heads
+    return width
 
 
 def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:

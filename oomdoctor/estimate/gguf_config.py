@@ -6,6 +6,7 @@ from ..errors import InputRefused
 from .architecture import Architecture, Attention, Cache, Experts, Latent, State
 from .families import UNGATED, WINDOW_PATTERN
 from .gguf import GgufFile
+from .tensors import head_width_of
 
 _PATTERNS = {
     "gemma2": 2,
@@ -58,7 +59,7 @@ class _Metadata:
             caches=tuple(caches[: len(caches) - shared]),
             hidden=hidden,
             heads=heads or None,
-            head_width=width or (hidden // heads if heads else None),
+            head_width=width or head_width_of(hidden, heads),
             intermediate=max(self._each("feed_forward_length", layers, required=False)) or None,
             vocabulary=vocabulary,
             longest=self._maybe("context_length"),
@@ -75,7 +76,7 @@ class _Metadata:
 
     def _attention(self, kept: int, heads: int, hidden: int, window: int | None) -> Cache:
         rank = self._maybe("attention.kv_lora_rank")
-        width = self._maybe("attention.key_length") or (hidden // heads if heads and not hidden % heads else None)
+        width = self._maybe("attention.key_length") or head_width_of(hidden, heads)
         if width is None:
             raise InputRefused(
                 f"{self._where}: the key {self._family}.attention.key_length is missing; it is not guessed"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .dtypes import ElementType
 from .engines import LLAMA_CPP, SGLANG, SGLANG_WINDOW_SHARE, TRANSFORMERS, VLLM, Engine
+from .tensors import pages_of, row_elements, rows_bytes
 
 FP8_DS_MLA_BYTES = 656
 """A token and layer of vLLM's `fp8_ds_mla`: 512 bytes of the latent, 16 of scales, 128 of the rotary part."""
@@ -68,7 +69,8 @@ def row_bytes(cache: Cache, settings: CacheSettings) -> int:
     if isinstance(cache, Attention) and cache.expanded_heads is not None and settings.engine is TRANSFORMERS:
         heads = cache.expanded_heads
     heads = max(1, -(-heads // ranks))
-    return settings.keys.bytes_of(heads * cache.key_width) + settings.values.bytes_of(heads * cache.value_width)
+    keys = settings.keys.bytes_of(row_elements(heads, cache.key_width))
+    return keys + settings.values.bytes_of(row_elements(heads, cache.value_width))
 
 
 def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
@@ -99,8 +101,8 @@ def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: in
 
 def sequence_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
     """What one sequence of `context` tokens keeps, in whole pages, on one rank."""
-    rows = pages_of(context, settings.engine.page_tokens)
-    return rows * bytes_per_token(architecture, settings) + fixed_bytes(architecture, settings, context)
+    rows = rows_bytes(context, settings.engine.page_tokens, bytes_per_token(architecture, settings))
+    return rows + fixed_bytes(architecture, settings, context)
 
 
 def tokens_kept(cache: Cache, settings: CacheSettings, context: int) -> int:
@@ -132,11 +134,6 @@ def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: i
     )
 
 
-def pages_of(tokens: int, page: int) -> int:
-    """Tokens rounded up to whole pages."""
-    return -(-tokens // page) * page
-
-
 def _of_one_card(architecture: Architecture, settings: CacheSettings) -> Iterator[tuple[Cache, int]]:
     """The different caches and how many layers of each a card has: all, or its share of the layers, rounded up."""
     cards = settings.tensor_parallel if settings.engine.divides_layers else 1
@@ -155,8 +152,8 @@ def _latent_row(cache: Latent, settings: CacheSettings) -> int:
     if not settings.expanded:
         return settings.keys.bytes_of(cache.rank + cache.rope_width) + indexer
     heads = max(1, -(-cache.heads // settings.shares))
-    keys = settings.keys.bytes_of(heads * (cache.nope_width + cache.rope_width))
-    return keys + settings.values.bytes_of(heads * cache.value_width) + indexer
+    keys = settings.keys.bytes_of(row_elements(heads, cache.nope_width + cache.rope_width))
+    return keys + settings.values.bytes_of(row_elements(heads, cache.value_width)) + indexer
 
 
 def _state_bytes(cache: State, settings: CacheSettings) -> int:

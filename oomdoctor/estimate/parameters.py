@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from ..errors import InputRefused
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .families import UNCOUNTED
+from .tensors import embedding_elements
 
 
 def count_parameters(architecture: Architecture, where: str) -> int:
@@ -30,7 +31,7 @@ def count_parameters(architecture: Architecture, where: str) -> int:
             " safetensors files, or their size with --weights"
         )
     assert architecture.vocabulary is not None
-    embedding = architecture.vocabulary * hidden * (1 if architecture.tied else 2)
+    embedding = embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
     attention = sum(layers * _mixer(architecture, cache) for cache, layers in architecture.alike)
     embedding += architecture.positions * hidden
     if architecture.encoder_layers:
@@ -105,7 +106,7 @@ def quantised_parts(
     half-precision scale and a zero point.
     """
     method = quantization.get("quant_method")
-    plain = (architecture.vocabulary or 0) * architecture.hidden * (1 if architecture.tied else 2)
+    plain = embedding_elements(architecture.vocabulary or 0, architecture.hidden) * (1 if architecture.tied else 2)
     experts = architecture.experts
     if method == "mxfp4" and experts is not None:
         matrices = 3 if architecture.gated else 2

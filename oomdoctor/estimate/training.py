@@ -20,6 +20,7 @@ from ..model.units import MIB
 from .architecture import Architecture, Attention, Latent
 from .budget import ASSUMED, COMPUTED, MEASURED, WORKSPACE, Part
 from .model_input import Model
+from .tensors import logits_bytes, row_elements
 
 _OVERHEAD_BYTES = 500 * MIB
 _RANK_BYTES = 900 * MIB
@@ -28,6 +29,10 @@ _BLOCK_8BIT = 256
 """Values that share one float32 scale in an optimizer with eight-bit states (bitsandbytes)."""
 
 PRECISIONS = ("bf16-mixed", "fp32", "bf16-pure")
+_SLOTS = {
+    "adamw": 2, "adamw8bit": 2, "sgd": 0, "sgd-momentum": 1, "lion": 1, "lion8bit": 1, "rmsprop": 1, "adagrad": 1,
+}  # fmt: skip
+"""Tensors that an optimizer keeps for each parameter."""
 OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
 
 
@@ -117,16 +122,18 @@ def training_budget(model: Model, settings: Training) -> TrainingBudget:
 
 def state_bytes(optimizer: str, parameters: int, hidden: int, element: int) -> int:
     """States of an optimizer in elements of that size. Adafactor keeps a row and a column for a matrix."""
-    eight_bit = parameters + 4 * -(-parameters // _BLOCK_8BIT)
-    sizes = {
-        "adamw": 2 * element * parameters, "adamw8bit": 2 * eight_bit, "sgd": 0,
-        "sgd-momentum": element * parameters, "lion": element * parameters, "lion8bit": eight_bit,
-        "rmsprop": element * parameters, "adagrad": element * parameters,
-        "adafactor": 2 * 4 * -(-parameters // hidden),
-    }  # fmt: skip
-    if optimizer not in sizes:
+    if optimizer not in OPTIMIZERS:
         raise UsageError(f"no optimizer that is known here: {optimizer!r}; one of {', '.join(OPTIMIZERS)}")
-    return sizes[optimizer]
+    if optimizer == "adafactor":
+        return 2 * 4 * -(-parameters // hidden)
+    if optimizer.endswith("8bit"):
+        return slots_bytes(optimizer, parameters + 4 * -(-parameters // _BLOCK_8BIT))
+    return slots_bytes(optimizer, element * parameters)
+
+
+def slots_bytes(optimizer: str, slot_bytes: int) -> int:
+    """States of an optimizer whose slots are as large as what they belong to."""
+    return _SLOTS[optimizer] * slot_bytes
 
 
 def layer_activations(architecture: Architecture, tokens: int, precision: str) -> int:
@@ -143,7 +150,7 @@ def layer_activations(architecture: Architecture, tokens: int, precision: str) -
     # The copy, the scaled row and the output. Autocast has a float32 residual stream, and casts the output anew for
     # each of the matrices behind a norm: three and two.
     norms = {"fp32": 24, "bf16-mixed": 26, "bf16-pure": 16}[precision]
-    queries, rows = heads * width, _kv_width(architecture)
+    queries, rows = row_elements(heads, width), _kv_width(architecture)
     attention = element * (2 * queries + rows) + 4 * heads
     experts = architecture.experts
     middle = architecture.intermediate or 4 * hidden
@@ -182,7 +189,7 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
         activations += 2 * count
     element = 4 if settings.precision == "fp32" else 2
-    logits = tokens * vocabulary * (element + 12)
+    logits = logits_bytes(tokens, vocabulary, element + 12)
     temporary = parameters if settings.foreach and not settings.optimizer.endswith("8bit") else 0
 
     def shared(size: int, stage: int) -> int:
@@ -205,7 +212,7 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
              ("bytes of one layer", residual if settings.checkpointing else layer)), COMPUTED),
         Part(LOGITS, logits, f"tokens x vocabulary x {element + 12} bytes",
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
-        Part(OUTPUT, tokens * vocabulary * element, f"tokens x vocabulary x {element} bytes", (), COMPUTED),
+        Part(OUTPUT, logits_bytes(tokens, vocabulary, element), f"tokens x vocabulary x {element} bytes", (), COMPUTED),
         Part(LAYER, layer, "what one layer keeps", (("tokens", tokens),), COMPUTED),
         Part(TEMPORARY, shared(temporary, 1),
              "one tensor for each parameter (foreach)", (), COMPUTED),

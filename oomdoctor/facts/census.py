@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..allocator.owners import WORKSPACE
 from ..allocator.stacks import FORWARD, Category
+from ..estimate.training import slots_bytes
 from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactValue, Scope
@@ -118,7 +119,7 @@ def _state_needed(groups: list[CensusGroup]) -> int | None:
     if not trained:
         return None
     if not slots:
-        return 2 * size
+        return slots_bytes("adamw", size)
     return sum(round(slot.bytes * max(1.0, trained / slot.count)) for slot in slots if slot.count)
 
 

@@ -21,8 +21,9 @@ from ..estimate.budget import (
     largest_context,
 )
 from ..estimate.engines import ENGINES
-from ..estimate.kv_cache import bytes_per_token, pages_of
+from ..estimate.kv_cache import bytes_per_token
 from ..estimate.model_input import Model
+from ..estimate.tensors import rows_bytes, tokens_within
 from ..language import N_, _
 from ..model.estimated import Estimated, EstimatedPart
 from ..model.evidence import Evidence
@@ -173,8 +174,8 @@ def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
     engine = ENGINES.get(str(facts.value("engine.name")))
     if engine is None or not engine.queues or not per_token or room is None or room <= 0 or not context:
         return None
-    one = pages_of(context, engine.page_tokens) * per_token
-    needed, most, longest = count * one, room // one, room // (count * per_token)
+    one = rows_bytes(context, engine.page_tokens, per_token)
+    needed, most, longest = count * one, room // one, tokens_within(room // count, engine.page_tokens, per_token)
     if needed <= room:
         return None
     part = EstimatedPart(CACHE, needed, room, "computed: requests x tokens x the engine's bytes of a token",

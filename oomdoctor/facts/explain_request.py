@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from ..estimate.tensors import head_width_of, row_elements
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -110,8 +111,8 @@ def _kv_row(facts: FactSet) -> int | None:
     kept, width = facts.size("model.kv_heads"), facts.size("model.head_dimension")
     if width is None:
         hidden, heads = facts.size("model.hidden"), facts.size("model.heads")
-        width = hidden // heads if hidden and heads and hidden % heads == 0 else None
-    return kept * width if kept and width else None
+        width = head_width_of(hidden, heads) if hidden and heads else None
+    return row_elements(kept, width) if kept and width else None
 
 
 class _Request(NamedTuple):

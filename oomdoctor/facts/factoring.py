@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import isqrt
 
+from ..estimate.tensors import embedding_elements, logits_bytes, rows_bytes, scores_bytes
 from ..language import N_
 
 _FEWEST_POSITIONS = 256
@@ -74,9 +75,9 @@ def _scores(least: int, most: int, heads: int, lengths: Collection[int]) -> Iter
     for pair_bytes in range(2, _MOST_BYTES_A_PAIR + 1, 2):
         if _odd_part(pair_bytes) > _LARGEST_ODD_REST:
             continue
-        largest = isqrt(most // (heads * pair_bytes))
+        largest = isqrt(most // scores_bytes(heads, 1, pair_bytes))
         for positions in {largest, *(length for length in lengths if length < largest)}:
-            if positions < _FEWEST_POSITIONS or positions * positions * heads * pair_bytes < least:
+            if positions < _FEWEST_POSITIONS or scores_bytes(heads, positions, pair_bytes) < least:
                 continue
             product = N_("{heads} heads × {positions} × {positions} × {size} bytes").format(
                 heads=heads, positions=positions, size=pair_bytes
@@ -118,16 +119,16 @@ def _odd_part(number: int) -> int:
 
 def _embedding(least: int, most: int, vocabulary: int, hidden: int) -> Iterator[Factors]:
     for width, name in _WIDTHS.items():
-        if least <= vocabulary * hidden * width <= most:
+        if least <= embedding_elements(vocabulary, hidden) * width <= most:
             product = f"{vocabulary} words × {hidden} × {width} bytes"
             yield Factors("embedding", product, f"{name} matrix of the vocabulary, its gradient or its state", None)
 
 
 def _keys(least: int, most: int, row: int, lengths: Collection[int]) -> Iterator[Factors]:
     """In 16 bits, as caches are kept; in float32 the same bytes are half the positions, and that is told."""
-    largest = most // (row * 2)
+    largest = most // rows_bytes(1, 1, 2 * row)
     for positions in {largest, *(length for length in lengths if length < largest)}:
-        if positions >= _FEWEST_POSITIONS and positions * row * 2 >= least:
+        if positions >= _FEWEST_POSITIONS and rows_bytes(positions, 1, 2 * row) >= least:
             product = f"{positions} positions × {row} × 2 bytes"
             halves = "" if positions in lengths or positions % 2 else f" (or float32 ones of {positions // 2})"
             meaning = f"keys, or values, of one layer for {positions} tokens of all sequences together{halves}"
@@ -138,9 +139,9 @@ def _logits(least: int, most: int, vocabulary: int, lengths: Collection[int]) ->
     """In the narrower width the same bytes are twice the positions: that is told, and not taken for another product."""
     found: dict[int, Factors] = {}
     for width, name in sorted(_WIDTHS.items(), reverse=True):
-        largest = most // (vocabulary * width)
+        largest = most // logits_bytes(1, vocabulary, width)
         for positions in {largest, *(length for length in lengths if length < largest)}:
-            if positions > 0 and positions * vocabulary * width >= least:
+            if positions > 0 and logits_bytes(positions, vocabulary, width) >= least:
                 product = N_("{positions} positions × {words} words × {size} bytes").format(
                     positions=positions, words=vocabulary, size=width
                 )
