@@ -160,9 +160,44 @@ def layer_activations(architecture: Architecture, tokens: int, precision: str) -
     return tokens * (norms * hidden + attention + mlp)
 
 
-def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
+def state_parts(count: int, hidden: int | None, settings: Training, source: str = "") -> tuple[Part, ...]:
+    """What follows from the number of parameters alone: themselves, gradients, states, and a step's temporaries.
+
+    `hidden`: the width of the matrices, for an optimizer that keeps rows and columns.
+    """
     if settings.precision not in PRECISIONS:
         raise UsageError(f"no precision that is known here: {settings.precision!r}; one of {', '.join(PRECISIONS)}")
+    if settings.optimizer == "adafactor" and hidden is None:
+        raise InputRefused("the states of adafactor depend on the widths of the matrices, which are not known")
+    ranks, zero, kept = settings.ranks, settings.zero, _kept_bytes(settings)
+    master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
+    states = state_bytes(settings.optimizer, count, hidden or 1, kept if not master else 4) + master
+    temporary = kept * count if settings.foreach and not settings.optimizer.endswith("8bit") else 0
+
+    def shared(size: int, stage: int) -> int:
+        return -(-size // ranks) if zero >= stage else size
+
+    def divided(formula: str, stage: int) -> str:
+        return f"{formula} / ranks" if zero >= stage and ranks > 1 else formula
+
+    each = f"parameters x {kept} bytes"
+    moments = f"states of {settings.optimizer}" + (" + float32 parameters" if master else "")
+    return (
+        Part(PARAMETERS, shared(kept * count, 3), divided(each, 3), (("parameters", count),), COMPUTED, source),
+        Part(GRADIENTS, shared(kept * count, 2), divided(each, 2), (("parameters", count),), COMPUTED),
+        Part(STATES, shared(states, 1), divided(f"({moments})", 1),
+             (("parameters", count), ("ranks", ranks), ("ZeRO stage", zero)), COMPUTED),
+        Part(TEMPORARY, shared(temporary, 1), "one tensor for each parameter (foreach)", (), COMPUTED),
+    )  # fmt: skip
+
+
+def _kept_bytes(settings: Training) -> int:
+    """Of a parameter as it is kept."""
+    sharded = settings.precision == "bf16-mixed" and settings.zero > 0
+    return 2 if settings.precision == "bf16-pure" or sharded else 4
+
+
+def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     architecture = model.architecture
     count = model.parameters
     if count is None:
@@ -174,39 +209,21 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     vocabulary = architecture.vocabulary
     if vocabulary is None:
         raise InputRefused(f"{model.path}: the field vocab_size is missing; it is not guessed")
-    ranks, zero = settings.ranks, settings.zero
-    sharded = zero > 0
-    kept = 2 if settings.precision == "bf16-pure" or (settings.precision == "bf16-mixed" and sharded) else 4
-    master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
-    states = state_bytes(settings.optimizer, count, architecture.hidden, kept if not master else 4) + master
-    parameters, gradients = kept * count, kept * count
+    states = state_parts(count, architecture.hidden, settings, model.weights_source)
+    zero, kept = settings.zero, _kept_bytes(settings)
     tokens, layers = settings.tokens, architecture.layers
     # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
     layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
     residual = kept * tokens * architecture.hidden
     activations = layers * residual if settings.checkpointing else layers * layer
-    if settings.precision == "bf16-mixed" and not sharded:
+    if settings.precision == "bf16-mixed" and not zero:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
         activations += 2 * count
     element = 4 if settings.precision == "fp32" else 2
     logits = logits_bytes(tokens, vocabulary, element + 12)
-    temporary = parameters if settings.foreach and not settings.optimizer.endswith("8bit") else 0
-
-    def shared(size: int, stage: int) -> int:
-        return -(-size // ranks) if zero >= stage else size
-
-    def divided(formula: str, stage: int) -> str:
-        return f"{formula} / ranks" if zero >= stage and ranks > 1 else formula
-
     layer_count = max(1, layers)
-    each = f"parameters x {kept} bytes"
-    moments = f"states of {settings.optimizer}" + (" + float32 parameters" if master else "")
     return (
-        Part(PARAMETERS, shared(parameters, 3), divided(each, 3), (("parameters", count),), COMPUTED,
-             model.weights_source),
-        Part(GRADIENTS, shared(gradients, 2), divided(each, 2), (("parameters", count),), COMPUTED),
-        Part(STATES, shared(states, 1), divided(f"({moments})", 1),
-             (("parameters", count), ("ranks", ranks), ("ZeRO stage", zero)), COMPUTED),
+        *states,
         Part(ACTIVATIONS, activations, "layers x what each keeps" if not settings.checkpointing else
              "layers x tokens x hidden: checkpointing keeps a layer's input", (("layers", layers), ("tokens", tokens),
              ("bytes of one layer", residual if settings.checkpointing else layer)), COMPUTED),
@@ -214,8 +231,6 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
         Part(OUTPUT, logits_bytes(tokens, vocabulary, element), f"tokens x vocabulary x {element} bytes", (), COMPUTED),
         Part(LAYER, layer, "what one layer keeps", (("tokens", tokens),), COMPUTED),
-        Part(TEMPORARY, shared(temporary, 1),
-             "one tensor for each parameter (foreach)", (), COMPUTED),
         Part(GATHERED, 2 * 2 * count // layer_count if zero == 3 else 0, "2 layers x parameters x 2 bytes", (),
              COMPUTED),
         _overhead(settings),

@@ -55,9 +55,9 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
     for name in _ELSEWHERE:
         if options.get(name) not in _PLAIN:
             raise InputRefused(f"with --{name} its files no longer tell what lies on the card")
-    if (_number(options, "pipeline-parallel-size") or 1) > 1 or _some_layers_elsewhere(options, model):
+    if (number(options, "pipeline-parallel-size") or 1) > 1 or _some_layers_elsewhere(options, model):
         raise InputRefused("the layers are divided between places, and which lie on this card is not known")
-    ranks = _number(options, *_RANKS) or 1
+    ranks = number(options, *_RANKS) or 1
     refused = ranks_refused(engine, model.architecture, ranks)
     if refused is not None:
         raise InputRefused(f"{engine.name} does not run with {ranks} ranks: {refused}")
@@ -72,7 +72,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
             return None
     packed = options.get("kv-cache-dtype") == "fp8_ds_mla"
     keys, values = (None, None) if packed else _elements(options, engine)
-    no_graphs = any(_is_on(options, name) for name in _NO_GRAPHS) or facts.value("engine.graphs_in_budget") is False
+    no_graphs = any(is_on(options, name) for name in _NO_GRAPHS) or facts.value("engine.graphs_in_budget") is False
     settings = Settings(
         engine=engine,
         capacity_bytes=capacity,
@@ -82,7 +82,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         fraction=_fraction(options, facts, engine),
         keys=keys,
         values=values,
-        step_tokens=_number(options, *_STEP),
+        step_tokens=number(options, *_STEP),
         graph_bytes=0 if engine.graph_bytes and no_graphs else None,
         packed_latent=packed,
     )
@@ -96,7 +96,7 @@ def _as_loaded(model: Model, options: Mapping[str, str | None], engine: Engine) 
     return loaded if method in _PLAIN else quantised_at_load(loaded, str(method))
 
 
-def _is_on(options: Mapping[str, str | None], name: str) -> bool:
+def is_on(options: Mapping[str, str | None], name: str) -> bool:
     """Whether a switch is set, which may have a truth value."""
     return name in options and str(options[name]).lower() not in ("false", "0", "no")
 
@@ -120,12 +120,12 @@ def options_of(evidence: Evidence) -> Mapping[str, str | None]:
 
 def concurrency_of(options: Mapping[str, str | None]) -> int:
     """The most requests at once that the settings allow; one where they do not say."""
-    return _number(options, *_CONCURRENCY) or 1
+    return number(options, *_CONCURRENCY) or 1
 
 
 def context_of(options: Mapping[str, str | None], facts: FactSet) -> int | None:
     """The longest request that the settings allow."""
-    return _number(options, *_CONTEXT) or facts.size("engine.max_length_tokens")
+    return number(options, *_CONTEXT) or facts.size("engine.max_length_tokens")
 
 
 def capacity_of(facts: FactSet) -> int | None:
@@ -146,7 +146,8 @@ def _engine(evidence: Evidence, facts: FactSet) -> Engine | None:
     return _ENGINES.get(str(named))
 
 
-def _number(options: Mapping[str, str | None], *names: str) -> int | None:
+def number(options: Mapping[str, str | None], *names: str) -> int | None:
+    """The first of these options that is a whole number above zero."""
     for name in names:
         value = options.get(name)
         if value is not None and value.isdecimal() and 0 < int(value) < 1 << 30:

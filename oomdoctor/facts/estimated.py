@@ -9,7 +9,6 @@ from typing import NamedTuple
 from ..errors import InputRefused
 from ..estimate.budget import (
     ACTIVATIONS,
-    ASSUMED,
     CACHE,
     OVERHEAD,
     WEIGHTS,
@@ -27,14 +26,15 @@ from ..estimate.tensors import rows_bytes, tokens_within
 from ..language import N_, _
 from ..model.estimated import Estimated, EstimatedPart
 from ..model.evidence import Evidence
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet
 from ..model.source import Source
-from ..model.units import MIB, format_bytes
+from ..model.units import format_bytes
 from .asked_settings import asked_of, concurrency_of, context_of, options_of
+from .asked_training import training_of
+from .beside import beside, differs
 from .deriver import computed
+from .estimated_training import estimated_training
 
-_TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
-"""A difference is real beyond such a share of what was estimated, and beyond so many bytes."""
 _POOL, _TOKEN = N_("room for the KV cache"), N_("KV cache of one token")
 _OBSERVED = {
     WEIGHTS: ("engine.weights_bytes", "owner.weights_bytes"),
@@ -59,13 +59,17 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
 
     None where there is not enough for it.
     """
-    if model is None:
-        return Reckoned(_of_engine(evidence, facts))
+    served = _of_engine(evidence, facts) if model is None else None
+    if served is not None:
+        return Reckoned(served)
     try:
-        asked = asked_of(evidence, facts, model)
-        return Reckoned(None if asked is None else _of_model(asked.model, asked.settings, facts))
+        asked = None if model is None else asked_of(evidence, facts, model)
+        if asked is not None:
+            return Reckoned(_of_model(asked.model, asked.settings, facts))
+        training = training_of(evidence, facts, model)
+        return Reckoned(None if training is None else estimated_training(training, model, facts))
     except InputRefused as error:
-        return Reckoned(None, str(error))
+        return Reckoned(None, None if model is None else str(error))
 
 
 def put_facts(found: Estimated, facts: FactSet) -> None:
@@ -108,32 +112,19 @@ def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
 def _parts(model: Model, settings: Settings, budget: Budget, facts: FactSet) -> Iterator[EstimatedPart]:
     for name in (WEIGHTS, OVERHEAD, ACTIVATIONS):
         part = budget.part(name)
-        yield _beside(name, part.bytes, f"{part.known}: {part.formula}", facts)
+        yield beside(name, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[name], facts)
     if settings.engine.queues:
         # What such an engine takes for its pool is what is left, whatever the requests need of it.
         how = "computed: what the engine may take, less the other parts"
-        yield _beside(_POOL, max(0, budget.pool_bytes), how, facts)
+        yield beside(_POOL, max(0, budget.pool_bytes), how, _OBSERVED[_POOL], facts)
         needed = budget.part(CACHE)
         yield EstimatedPart(CACHE, needed.bytes, None, f"{needed.known}: {needed.formula}", "")
     else:
         part = budget.part(CACHE)
-        yield _beside(CACHE, part.bytes, f"{part.known}: {part.formula}", facts)
+        yield beside(CACHE, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[CACHE], facts)
     per_token = bytes_per_token(model.architecture, cache_settings(model, settings))
     if per_token and not model.architecture.windowed:
-        yield _beside(_TOKEN, per_token, "computed: bytes of one token on one rank", facts)
-
-
-def _beside(what: str, size: int, how: str, facts: FactSet) -> EstimatedPart:
-    members = facts.members(Scope.DEVICE)
-    failed = next((member for member in members if facts.value("oom.failed", member)), None)
-    for name in _OBSERVED[what]:
-        member = failed if facts.specs[name].scope is Scope.DEVICE else None
-        if facts.specs[name].scope is Scope.DEVICE and failed is None:
-            continue
-        fact = facts.find(name, member)
-        if fact is not None and isinstance(fact.value, int):
-            return EstimatedPart(what, size, fact.value, how, str(fact.source))
-    return EstimatedPart(what, size, None, how, "")
+        yield beside(_TOKEN, per_token, "computed: bytes of one token on one rank", _OBSERVED[_TOKEN], facts)
 
 
 def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:
@@ -156,13 +147,7 @@ def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:
 
 
 def _differs(part: EstimatedPart) -> bool:
-    if part.observed_bytes is None:
-        return False
-    apart = abs(part.observed_bytes - part.estimated_bytes)
-    if part.what == _TOKEN:
-        return apart > _TOLERANCE * part.estimated_bytes
-    share = _TOLERANCE_OF_ASSUMED if part.how_estimated.startswith(ASSUMED) else _TOLERANCE
-    return apart > max(_LEAST_BYTES, share * part.estimated_bytes)
+    return differs(part, 0) if part.what == _TOKEN else differs(part)
 
 
 def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:

@@ -1,0 +1,36 @@
+"""A part of an estimate beside what was observed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..estimate.budget import ASSUMED
+from ..model.estimated import EstimatedPart
+from ..model.facts import FactSet, Scope
+from ..model.units import MIB
+
+_TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
+"""A difference is real beyond such a share of what was estimated, and beyond so many bytes."""
+
+
+def beside(what: str, size: int, how: str, observed: Sequence[str], facts: FactSet) -> EstimatedPart:
+    """The part with the first of these facts that is known, of the device that failed where they are a device's."""
+    members = facts.members(Scope.DEVICE)
+    failed = next((member for member in members if facts.value("oom.failed", member)), None)
+    for name in observed:
+        member = failed if facts.specs[name].scope is Scope.DEVICE else None
+        if facts.specs[name].scope is Scope.DEVICE and failed is None:
+            continue
+        fact = facts.find(name, member)
+        if fact is not None and isinstance(fact.value, int):
+            return EstimatedPart(what, size, fact.value, how, str(fact.source))
+    return EstimatedPart(what, size, None, how, "")
+
+
+def differs(part: EstimatedPart, least_bytes: int = _LEAST_BYTES) -> bool:
+    """Whether both figures are apart by more than such estimates are."""
+    if part.observed_bytes is None:
+        return False
+    apart = abs(part.observed_bytes - part.estimated_bytes)
+    share = _TOLERANCE_OF_ASSUMED if part.how_estimated.startswith(ASSUMED) else _TOLERANCE
+    return apart > max(least_bytes, share * part.estimated_bytes)

@@ -1,0 +1,161 @@
+"""GIVEN a training that ran out of memory WHEN its census or model is known THEN needs and holdings are compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from estimate.files import write_config
+from given import HERE, gib, mib, run
+
+from oomdoctor.estimate.model_input import Model, read_model
+from oomdoctor.estimate.training import (
+    ACTIVATIONS,
+    GRADIENTS,
+    LOGITS,
+    PARAMETERS,
+    STATES,
+    Training,
+    state_parts,
+    training_budget,
+)
+from oomdoctor.facts import derive_all
+from oomdoctor.facts.estimated import Reckoned
+from oomdoctor.model.estimated import EstimatedPart
+from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
+
+COUNT = 1_000_000_000
+NET = "Net 'net' local to train()"
+PARAMETER = CensusGroup(0, "parameters", NET, 4 * COUNT, 100, largest_shape=(1000, 1000), largest_dtype="float32")
+GRADIENT = replace(PARAMETER, category="gradients", owner=f"gradients of {NET}")
+SLOT = replace(PARAMETER, category="optimizer", owner="AdamW 'opt' local to train(): exp_avg", bytes=COUNT)
+IDS = CensusGroup(0, "batch", "'ids' local to train()", 65536, 1, largest_shape=(4, 2048), largest_dtype="int64")
+STEP = (StackFrame("/srv/train.py", 9, "train", "opt.step()"),
+        StackFrame("/site-packages/torch/optim/adamw.py", 200, "step", "torch.zeros_like(p)"))  # fmt: skip
+BACKWARD = (StackFrame("/srv/train.py", 8, "train", "loss.backward()"),)
+
+
+def reckoned(
+    *groups: CensusGroup,
+    model: Model | None = None,
+    command: str = "python train.py",
+    frames: tuple[StackFrame, ...] = STEP,
+    total: int = gib(80),
+) -> Reckoned:
+    held = sum(group.bytes for group in groups)
+    state = AllocatorState(1050.0, 0, allocated_bytes=held, reserved_bytes=held)
+    census = Census(HERE, (CensusDevice(0, held, held, 0, 0),), groups)
+    record = DeviceOomRecord(HERE, 1050.0, 7, 0, gib(1), total, mib(300), state, frames=frames, census=census)
+    evidence = Evidence(runs=(run(device_ooms=(record,)),), command=command)
+    return derive_all(evidence, model)[1]
+
+
+def parts_of(found: Reckoned) -> dict[str, EstimatedPart]:
+    assert found.estimated is not None, found.why_not
+    return {part.what: part for part in found.estimated.parts}
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Model:
+    return read_model(write_config(tmp_path))
+
+
+def test_without_a_model_the_gradients_tell_what_the_optimizer_will_keep() -> None:
+    found = reckoned(PARAMETER, GRADIENT, SLOT, total=gib(14))
+    parts = parts_of(found)
+    assert (parts[PARAMETERS].estimated_bytes, parts[PARAMETERS].observed_bytes) == (4 * COUNT, 4 * COUNT)
+    assert (parts[STATES].estimated_bytes, parts[STATES].observed_bytes) == (8 * COUNT, COUNT)
+    assert found.estimated is not None
+    assert found.estimated.sentences == (
+        "Parameters, gradients and optimizer states alone are 14.90 GiB, more than the card has (14.00 GiB): no batch"
+        " is small enough.",
+        "Of the optimizer's states 953.67 MiB were made when it failed; 6.52 GiB were still to come.",
+        "Nothing that was observed is more than was estimated.",
+    )
+    # In the backward pass not all gradients are made: they tell nothing yet.
+    assert reckoned(PARAMETER, GRADIENT, frames=BACKWARD) == (None, None)
+
+
+def test_with_a_model_a_whole_step_is_estimated(llama: Model) -> None:
+    ids = replace(IDS, largest_shape=(1, 512))
+    found = reckoned(PARAMETER, ids, model=llama, frames=BACKWARD)
+    settings = Training(gib(80), precision="fp32", batch=1, sequence=512)
+    budget = training_budget(llama, settings)
+    parts = parts_of(found)
+    for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS):
+        assert parts[name].estimated_bytes == next(part.bytes for part in budget.parts if part.name == name)
+    assert found.estimated is not None
+    assert found.estimated.sentences[0].endswith("no batch is small enough.")
+    assert found.estimated.sentences[-1] == "What differs most is parameters: 29.92 GiB estimated, 3.73 GiB observed."
+    assert found.estimated.settings.startswith("training of 8,030,261,248 parameters, adamw, fp32, on a card of 80.00")
+
+
+def test_a_graph_that_was_kept_is_what_differs(tmp_path: Path) -> None:
+    small = read_model(write_config(tmp_path, num_hidden_layers=2, vocab_size=1000))
+    count = small.parameters
+    assert count is not None
+    kept = replace(PARAMETER, category="saved-for-backward", owner="list 'losses' local to train()", bytes=gib(9))
+    own = [replace(each, bytes=4 * count) for each in (PARAMETER, GRADIENT)]
+    found = reckoned(*own, kept, replace(IDS, largest_shape=(1, 128)), model=small, frames=BACKWARD)
+    assert found.estimated is not None
+    assert any("A batch of" in each and "fits by the estimate" in each for each in found.estimated.sentences)
+    assert found.estimated.sentences[-1].startswith("What differs most is activations kept for backward:")
+
+
+@pytest.mark.parametrize(
+    ("groups", "command", "expected"),
+    [
+        ((PARAMETER,), "python train.py --bf16 --optim adamw_bnb_8bit", ("bf16-mixed", "adamw8bit", 0)),
+        ((replace(PARAMETER, largest_dtype="bfloat16"),), "python train.py --optim adafactor",
+         ("bf16-pure", "adafactor", 0)),
+        ((PARAMETER, replace(SLOT, owner="SGD 'opt' local to train(): momentum_buffer")), "python train.py",
+         ("fp32", "sgd-momentum", 0)),
+        ((replace(PARAMETER, largest_dtype="bfloat16"),), "torchrun --nproc-per-node 8 train.py --zero-stage 2",
+         ("bf16-mixed", "adamw", 2)),
+        ((PARAMETER,), "torchrun --nproc-per-node 8 train.py --bf16 True --fsdp full_shard",
+         ("bf16-mixed", "adamw", 3)),
+        ((PARAMETER,), "torchrun --nproc-per-node 8 train.py --fsdp shard_grad_op", ("fp32", "adamw", 2)),
+    ],
+)  # fmt: skip
+def test_precision_optimizer_and_sharding(
+    llama: Model, groups: tuple[CensusGroup, ...], command: str, expected: tuple[str, str, int]
+) -> None:
+    found = reckoned(*groups, model=llama, command=command)
+    precision, optimizer, zero = expected
+    ranks = 8 if zero else 1
+    assert found.estimated is not None, found.why_not
+    wanted = Training(gib(80), optimizer, precision, zero=zero, ranks=ranks)
+    assert llama.parameters is not None
+    states = {part.name: part.bytes for part in state_parts(llama.parameters, 4096, wanted)}
+    assert {name: parts_of(found)[name].estimated_bytes for name in (PARAMETERS, GRADIENTS, STATES)} == {
+        name: states[name] for name in (PARAMETERS, GRADIENTS, STATES)
+    }
+
+
+@pytest.mark.parametrize(
+    ("groups", "command", "why"),
+    [
+        ((PARAMETER,), "python train.py --lora-r 8", "LoRA"),
+        ((replace(PARAMETER, owner="PeftModel 'm' local to f()"),), "python train.py", "LoRA"),
+        ((replace(PARAMETER, largest_dtype="uint8"),), "python train.py", "parameters of type uint8"),
+        ((replace(PARAMETER, largest_dtype=None),), "python train.py", "does not tell the type"),
+        ((PARAMETER,), "python train.py --optim paged_adamw_8bit", "host memory"),
+        ((PARAMETER,), "python train.py --optim muon", "the optimizer muon"),
+        ((PARAMETER,), "deepspeed --num_gpus 8 train.py --deepspeed ds.json", "how its states are sharded"),
+        ((GRADIENT,), "python train.py", "the precision"),
+    ],
+)
+def test_what_the_estimate_does_not_know_is_said(
+    llama: Model, groups: tuple[CensusGroup, ...], command: str, why: str
+) -> None:
+    found = reckoned(*groups, model=llama, command=command)
+    assert found.estimated is None
+    assert why in (found.why_not or "")
+
+
+def test_an_inference_is_no_training(llama: Model) -> None:
+    kv = replace(PARAMETER, category="kv", owner="list 'cache' local to generate()")
+    frames = (StackFrame("/srv/serve.py", 3, "generate", "model(ids)"),)
+    assert reckoned(PARAMETER, kv, model=llama, frames=frames, command="python serve.py") == (None, None)
