@@ -55,7 +55,8 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
     for name in _ELSEWHERE:
         if options.get(name) not in _PLAIN:
             raise InputRefused(f"with --{name} its files no longer tell what lies on the card")
-    if (number(options, "pipeline-parallel-size") or 1) > 1 or _some_layers_elsewhere(options, model):
+    spread = _some_layers_elsewhere(options, model) or _layers_are_spread(evidence)
+    if (number(options, "pipeline-parallel-size") or 1) > 1 or spread:
         raise InputRefused("the layers are divided between places, and which lie on this card is not known")
     ranks = number(options, *_RANKS) or 1
     refused = ranks_refused(engine, model.architecture, ranks)
@@ -164,6 +165,16 @@ def _elements(options: Mapping[str, str | None], engine: Engine) -> tuple[Elemen
     names = ("cache-type-k", "cache-type-v") if engine is LLAMA_CPP else ("kv-cache-dtype", "kv-cache-dtype")
     found = [None if (value := options.get(name)) in _PLAIN else _cached(name, str(value)) for name in names]
     return found[0], found[1]
+
+
+def _layers_are_spread(evidence: Evidence) -> bool:
+    """Whether llama.cpp said that it put some of the layers on the host, or on another card."""
+    cards = {event.device for event in evidence.of_kind(EventKind.ENGINE_KV_POOL) if event.device is not None}
+    for event in evidence.of_kind(EventKind.ENGINE_WEIGHTS):
+        on_card, layers = event.size("layers_offloaded"), event.size("layers_total")
+        if on_card is not None and layers is not None and on_card < layers:
+            return True
+    return len(cards) > 1
 
 
 def _cached(name: str, value: str) -> ElementType:

@@ -34,6 +34,7 @@ from .asked_training import training_of
 from .beside import beside, differs
 from .deriver import computed
 from .estimated_training import estimated_training
+from .printed_model import PRINTED, printed_model
 
 _POOL, _TOKEN = N_("room for the KV cache"), N_("KV cache of one token")
 _OBSERVED = {
@@ -62,6 +63,7 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
     served = _of_engine(evidence, facts) if model is None else None
     if served is not None:
         return Reckoned(served)
+    model = printed_model(evidence, facts) if model is None else model
     try:
         asked = None if model is None else asked_of(evidence, facts, model)
         if asked is not None:
@@ -69,7 +71,7 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
         training = training_of(evidence, facts, model)
         return Reckoned(None if training is None else estimated_training(training, model, facts))
     except InputRefused as error:
-        return Reckoned(None, None if model is None else str(error))
+        return Reckoned(None, None if model is None or model.weights_source == PRINTED else str(error))
 
 
 def put_facts(found: Estimated, facts: FactSet) -> None:
@@ -112,6 +114,8 @@ def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
 def _parts(model: Model, settings: Settings, budget: Budget, facts: FactSet) -> Iterator[EstimatedPart]:
     for name in (WEIGHTS, OVERHEAD, ACTIVATIONS):
         part = budget.part(name)
+        if name == WEIGHTS and model.weights_source == PRINTED:
+            continue  # which is the figure that would stand beside it
         yield beside(name, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[name], facts)
     if settings.engine.queues:
         # What such an engine takes for its pool is what is left, whatever the requests need of it.

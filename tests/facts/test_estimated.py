@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from given import event, gib, mib, oom
 from oomdoctor.estimate.budget import CACHE, OVERHEAD, WEIGHTS, Settings, budget_of
 from oomdoctor.estimate.engines import VLLM
 from oomdoctor.estimate.model_input import Model, read_model
-from oomdoctor.facts import derive_facts
+from oomdoctor.facts import derive_all, derive_facts
 from oomdoctor.facts.estimated import estimated
 from oomdoctor.model.estimated import Estimated
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.readers.inputs import read_inputs
 
 SERVE = "vllm serve llama --max-model-len 29000 --max-num-seqs 8 --max-num-batched-tokens 29000"
 CARD = oom(requested_bytes=gib(2), total_bytes=gib(23.58), free_bytes=gib(0.5))
@@ -153,3 +155,62 @@ def test_what_fits_is_told_by_the_room_that_the_engine_found(llama: Model) -> No
     assert found.fitting_context is not None
     assert found.fitting_context <= gib(1) // 131_072
     assert "this card has 1.00 GiB left for it" in found.sentences[0]
+
+
+KV_PAIRS = """llama_model_loader: - kv   0:                       general.architecture str              = llama
+llama_model_loader: - kv   1:                               general.name str              = Meta Llama 3.1 8B
+llama_model_loader: - kv   2:                          llama.block_count u32              = 32
+llama_model_loader: - kv   3:                     llama.embedding_length u32              = 4096
+llama_model_loader: - kv   4:                  llama.feed_forward_length u32              = 14336
+llama_model_loader: - kv   5:                 llama.attention.head_count u32              = 32
+llama_model_loader: - kv   6:              llama.attention.head_count_kv u32              = 8
+llama_model_loader: - kv   7:     llama.attention.layer_norm_rms_epsilon f32              = 0.000010
+llama_model_loader: - kv   8:                      tokenizer.ggml.tokens arr[str,128256]  = ["!", "#", ...
+"""
+LLAMA_CPP_LOG = """llama_model_load: CUDA0 model buffer size = 8403.49 MiB
+llama_context: n_seq_max     = 4
+llama_context: n_ctx         = 131072
+llama_kv_cache:      CUDA0 KV buffer size = 16384.00 MiB
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory
+"""
+
+
+def of_log(tmp_path: Path, text: str) -> Estimated | None:
+    path = tmp_path / "llama.log"
+    path.write_text(text)
+    evidence = read_inputs([path], command="llama-server -m model.gguf")
+    evidence = replace(evidence, events=(*evidence.events, oom(total_bytes=gib(23.58), free_bytes=gib(1))))
+    return derive_all(evidence)[1].estimated
+
+
+def test_llama_cpp_prints_the_model_and_its_cache_is_estimated(tmp_path: Path) -> None:
+    found = of_log(tmp_path, KV_PAIRS + LLAMA_CPP_LOG)
+    assert found is not None
+    assert found.settings.startswith("llama on llama.cpp: 4 x 32,768 tokens")
+    parts = {part.what: part for part in found.parts}
+    assert parts[CACHE].estimated_bytes == parts[CACHE].observed_bytes == 131_072 * 131_072
+    assert WEIGHTS not in parts
+    assert found.fitting_context is not None
+    assert 0 < found.fitting_context < 32_768
+    # The same model once more, as after a restart, is still one; so is one beside a projector of images.
+    clip = KV_PAIRS.splitlines()[0].replace("llama\n", "").replace("= llama", "= clip")
+    again = of_log(tmp_path, f"{clip}\n{KV_PAIRS}{KV_PAIRS}{LLAMA_CPP_LOG}")
+    assert again is not None
+    assert again.sentences == found.sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LLAMA_CPP_LOG,
+        KV_PAIRS.replace("u32              = 8\n", "arr[i32,32]      = [8, 8, 8, 8, ...\n") + LLAMA_CPP_LOG,
+        KV_PAIRS.replace("llama.block_count u32              = 32", "llama.block_count u32              = 0")
+        + LLAMA_CPP_LOG,
+        KV_PAIRS + KV_PAIRS.replace("= 4096", "= 2048") + LLAMA_CPP_LOG,
+        KV_PAIRS + "load_tensors: offloaded 20/33 layers to GPU\n" + LLAMA_CPP_LOG,
+        KV_PAIRS + LLAMA_CPP_LOG + "llama_kv_cache:      CUDA1 KV buffer size = 16384.00 MiB\n",
+    ],
+    ids=["no model", "cut list", "no layers", "two models", "on the host", "two cards"],
+)
+def test_a_log_that_does_not_tell_the_model_has_no_estimate(tmp_path: Path, text: str) -> None:
+    assert of_log(tmp_path, text) is None

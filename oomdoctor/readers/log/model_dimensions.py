@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ...model.events import EventKind, LogEvent
+from ...model.events import EventKind, FieldValue, LogEvent
 from .family import Family, Line, Pattern
 from .statement import event_of
 
@@ -51,6 +51,33 @@ def _counted(anchor: str, regex: str, field: str) -> Pattern:
 
 
 _NUMBER = r"([1-9][0-9,]{0,18})(?![\w.])"
+_METADATA = (
+    r"llama_model_loader: - kv {1,4}([0-9]{1,4}): {1,80}([A-Za-z0-9][\w.-]{0,80})"
+    r" (u8|i8|u16|i16|u32|i32|u64|i64|bool|str|arr\[[a-z0-9]{1,5},[0-9]{1,9}\]) {1,40}= (.{1,400})"
+)
+"""A pair that llama.cpp and Ollama print of a file: `- kv   4:   llama.block_count u32    = 32`; a long list is cut."""
+_LENGTH_COUNTS = "tokenizer.ggml.tokens"
+
+
+def _metadata(match: re.Match[str], line: Line) -> LogEvent | None:
+    key, kind, text = match[2], match[3], match[4].strip()
+    if key.startswith(("tokenizer.", "general.")) and key not in (_LENGTH_COUNTS, "general.architecture"):
+        # The first pair begins a file, whatever it says.
+        return event_of(EventKind.MODEL_METADATA, line, {"number": 0}) if int(match[1]) == 0 else None
+    fields: dict[str, FieldValue] = {"number": int(match[1]), "key": key}
+    if kind.startswith("arr"):
+        fields["length"] = int(kind.rpartition(",")[2].rstrip("]"))
+        items = text.strip("[]").split(", ")
+        whole = len(items) == fields["length"] and all(item.lstrip("-").isdigit() for item in items)
+        fields |= {"value": tuple(int(item) for item in items)} if whole else {"cut": True}
+    elif kind == "str":
+        fields["value"] = text
+    elif kind == "bool":
+        fields["value"] = text == "true"
+    elif text.lstrip("-").isdigit():
+        fields["value"] = int(text)
+    return event_of(EventKind.MODEL_METADATA, line, fields)
+
 
 FAMILY = Family(
     "model-dimensions",
@@ -61,5 +88,6 @@ FAMILY = Family(
         _counted("|| all params: ", rf"\|\| all params: {_NUMBER}", "parameters"),
         _counted("educe bucket size", rf"\b[Rr]educe bucket size:? {_NUMBER}", "reduce_bucket"),
         _counted("llgather bucket size", rf"\b[Aa]llgather bucket size:? {_NUMBER}", "gather_bucket"),
+        Pattern("llama_model_loader: - kv ", _METADATA, _metadata),
     ),
 )
