@@ -7,6 +7,7 @@ that its models allocate (tests/estimate/test_transformers.py).
 from __future__ import annotations
 
 from ..errors import InputRefused
+from ..language import _
 from .architecture import Attention, Cache, CrossAttention, Latent
 from .families import (
     EVERY_HEAD_IS_KEPT,
@@ -68,6 +69,12 @@ def kv_heads(family: str, fields: Fields) -> int:
         raise InputRefused(
             f"{fields.where}: the field num_key_value_heads is missing, and it is not known for {family!r} that every"
             " head keeps its own; it is not guessed"
+        )
+    if found is not None and found > heads:
+        raise InputRefused(
+            _("{where}: {found} KV heads of {heads} attention heads are not those of a model").format(
+                where=fields.where, found=found, heads=heads
+            )
         )
     return found or heads
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import UsageError
+from ..language import _
 from ..model.units import GIB, MIB
 from .architecture import Architecture, Attention
 
@@ -62,15 +63,15 @@ def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str
     `QKVParallelLinear` and attention classes); transformers repeats none (huggingface/transformers#48307).
     """
     if engine.divides_layers:
-        return None if ranks <= architecture.layers else f"the model has only {architecture.layers} layers to divide"
+        layers = architecture.layers
+        return None if ranks <= layers else _("the model has only {layers} layers to divide").format(layers=layers)
     if architecture.heads is not None and architecture.heads % ranks:
-        return f"it does not divide {architecture.heads} attention heads"
-    for cache, _ in architecture.alike:
-        if isinstance(cache, Attention) and cache.kv_heads % ranks:
-            if not engine.repeats_heads:
-                return f"it does not divide {cache.kv_heads} KV heads, and this engine repeats none"
-            if ranks % cache.kv_heads:
-                return f"{cache.kv_heads} KV heads can neither be divided nor repeated evenly"
+        return _("it does not divide {heads} attention heads").format(heads=architecture.heads)
+    for heads in {cache.kv_heads for cache in architecture.caches if isinstance(cache, Attention)}:
+        if heads % ranks and not engine.repeats_heads:
+            return _("it does not divide {heads} KV heads, and this engine repeats none").format(heads=heads)
+        if heads % ranks and ranks % heads:
+            return _("{heads} KV heads can neither be divided nor repeated evenly").format(heads=heads)
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputRefused, UsageError
+from ..language import _
 from .dtypes import ElementType, element_type
 
 _LARGEST = 1 << 40
@@ -19,9 +20,17 @@ def type_of_field(name: str, value: object, where: str) -> ElementType:
     try:
         found = element_type(str(value))
     except UsageError as error:
-        raise InputRefused(f"{where}: {name} is {str(value)[:40]!r}, no element type that is known here") from error
+        raise InputRefused(
+            _("{where}: {name} is {value!r}, no element type that is known here").format(
+                where=where, name=name, value=str(value)[:40]
+            )
+        ) from error
     if found.block_values > 1:
-        raise InputRefused(f"{where}: {name} is {found.name!r}, which is one of quantised blocks")
+        raise InputRefused(
+            _("{where}: {name} is {value!r}, which is one of quantised blocks").format(
+                where=where, name=name, value=found.name
+            )
+        )
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputRefused
+from ..language import _
 from .architecture import Architecture, Attention, Cache, Experts, Latent, State
 from .families import UNGATED, WINDOW_PATTERN
 from .gguf import GgufFile
@@ -40,6 +41,12 @@ class _Metadata:
             raise InputRefused(f"{self._where}: {layers} layers are not those of a model")
         heads = max(self._each("attention.head_count", layers, required=not self._has("ssm.state_size")))
         kept = self._each("attention.head_count_kv", layers, required=False)
+        if heads and max(kept) > heads:
+            raise InputRefused(
+                _("{where}: {found} KV heads of {heads} attention heads are not those of a model").format(
+                    where=self._where, found=max(kept), heads=heads
+                )
+            )
         width = self._maybe("attention.key_length")
         hidden = self._number("embedding_length")
         windows = self._windows(layers)

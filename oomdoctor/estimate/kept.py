@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import InputRefused
+from ..language import _
 from .dtypes import element_type
 from .files import read_json
 from .gguf import GgufFile, Value, read_gguf
@@ -36,7 +37,7 @@ def model_to_keep(path: Path) -> dict[str, object]:
     else:
         kept["config"] = read_json(config_of(path))
     if len(json.dumps(kept)) > _MOST_CHARACTERS:
-        raise InputRefused(f"{path}: its configuration is too large to keep")
+        raise InputRefused(_("{path}: its configuration is too large to keep").format(path=path))
     return kept
 
 
@@ -49,7 +50,7 @@ def kept_model(kept: Mapping[str, object]) -> Model:
     floats, parameters = kept.get("floats"), kept.get("parameters")
     size, quantization = kept.get("weights_bytes"), kept.get("quantization")
     if not _is_size(size) or not (parameters is None or _is_size(parameters)):
-        raise InputRefused(f"{where}: what was kept of the model is damaged")
+        raise InputRefused(_("{where}: what was kept of the model is damaged").format(where=where))
     assert isinstance(size, int)
     return Model(
         path=Path(where),
@@ -70,7 +71,7 @@ def kept_model(kept: Mapping[str, object]) -> Model:
 def _gguf(kept: object, where: str) -> GgufFile:
     parts = [kept.get(name) for name in ("metadata", "lengths")] if isinstance(kept, dict) else []
     if len(parts) != 2 or not all(isinstance(each, dict) for each in parts):
-        raise InputRefused(f"{where}: what was kept of the model is damaged")
+        raise InputRefused(_("{where}: what was kept of the model is damaged").format(where=where))
     metadata: dict[str, Value] = {
         str(name): tuple(each) if isinstance(each, list) else each
         for name, each in parts[0].items()  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InputRefused
+from ..language import _
 from .dtypes import element_type
 from .engines import Engine
 from .model_input import Model, loaded_as
@@ -31,9 +32,17 @@ def quantised_at_load(model: Model, method: str) -> Model:
     if model.quantization is not None:
         if _SAME.get(model.quantization, model.quantization) in (named, named.replace("-", "_")):
             return model
-        raise InputRefused(f"{model.path}: its weights are stored as {model.quantization}, not as {method}")
+        raise InputRefused(
+            _("{path}: its weights are stored as {stored}, not as {method}").format(
+                path=model.path, stored=model.quantization, method=method
+            )
+        )
     if named not in _QUANTISED_AT_LOAD or model.parameters is None or model.gguf or model.floats is None:
-        raise InputRefused(f"what weights take that are quantised as {method} while they are loaded is not known here")
+        raise InputRefused(
+            _("what weights take that are quantised as {method} while they are loaded is not known here").format(
+                method=method
+            )
+        )
     parts = quantised_parts(model.architecture, model.parameters, {"quant_method": named})
     assert parts is not None
     inside, plain = parts

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputRefused, UsageError
+from ..language import _
 from .architecture import Architecture
 from .dtypes import ElementType, element_type
 from .fields import type_of_field
@@ -72,8 +73,10 @@ def loaded_as(model: Model, kind: ElementType) -> Model:
         return replace(model, dtype=kind)
     if model.floats is None:
         raise InputRefused(
-            f"{model.path}: only the total of its weights is known, not what {kind.name} makes of them; give the"
-            " directory with all safetensors files, or their size with --weights"
+            _(
+                "{path}: only the total of its weights is known, not what {dtype} makes of them; give the directory"
+                " with all safetensors files, or their size with --weights"
+            ).format(path=model.path, dtype=kind.name)
         )
     stored, elements = model.floats
     cast = kind.bytes_of(elements)
@@ -130,6 +133,16 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     return made(inside + rest, f"{source}, quantised as {method}", count, "assumed", (rest, plain))
 
 
+def model_of_config(config: object, path: Path) -> Model:
+    """Of a configuration alone, counted; in bfloat16 until something tells another type. Raises InputRefused."""
+    architecture = architecture_of(config, str(path))
+    count, kind = count_parameters(architecture, str(path)), element_type("bfloat16")
+    size = kind.bytes_of(count)
+    source = f"{count:,} parameters counted from the configuration"
+    known = "assumed" if architecture.unknown else "computed"
+    return Model(path, architecture, kind, size, source, count, weights_known=known, floats=(size, count))
+
+
 def _quantization(config: Any, where: str) -> dict[str, object] | None:
     """How the weights are quantised, also where a nested part says so."""
     for part in (config, *(config.get(name) for name in ("text_config", "llm_config", "language_config"))):
@@ -137,7 +150,11 @@ def _quantization(config: Any, where: str) -> dict[str, object] | None:
         if isinstance(found, dict):
             return found
         if found is not None:
-            raise InputRefused(f"{where}: quantization_config is {str(found)[:40]!r}, not an object; it is not guessed")
+            raise InputRefused(
+                _("{where}: quantization_config is {value!r}, not an object; it is not guessed").format(
+                    where=where, value=str(found)[:40]
+                )
+            )
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputRefused
+from ..language import _
 from .families import KNOWN
 from .fields import Fields
 
@@ -32,10 +33,14 @@ def refuse_strange_fields(family: str, fields: Fields) -> bool:
     strange = next((name for name in fields.values if _is_strange(name, fields)), None)
     if strange is not None:
         raise InputRefused(
-            f"{fields.where}: the family {family!r} is not known here, and its field {strange} may change what is kept;"
-            " it is not guessed"
+            _(
+                "{where}: the family {family!r} is not known here, and its field {name} may change what is kept; it is"
+                " not guessed"
+            ).format(where=fields.where, family=family, name=strange)
         )
-    fields.assumed.append(f"the family {family!r} is not known here: each layer is taken to be ordinary attention")
+    fields.assumed.append(
+        _("the family {family!r} is not known here: each layer is taken to be ordinary attention").format(family=family)
+    )
     return True
 
 

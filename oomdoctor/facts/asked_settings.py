@@ -14,6 +14,7 @@ from ..estimate.fields import type_of_field
 from ..estimate.loading import as_engine_loads, quantised_at_load
 from ..estimate.model_input import Model, loaded_as
 from ..knobs.versions import version_key
+from ..language import _
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -54,14 +55,16 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         return None
     for name in _ELSEWHERE:
         if options.get(name) not in _PLAIN:
-            raise InputRefused(f"with --{name} its files no longer tell what lies on the card")
+            raise InputRefused(_("with --{name} its files no longer tell what lies on the card").format(name=name))
     spread = _some_layers_elsewhere(options, model) or _layers_are_spread(evidence)
     if (number(options, "pipeline-parallel-size") or 1) > 1 or spread:
-        raise InputRefused("the layers are divided between places, and which lie on this card is not known")
+        raise InputRefused(_("the layers are divided between places, and which lie on this card is not known"))
     ranks = number(options, *_RANKS) or 1
     refused = ranks_refused(engine, model.architecture, ranks)
     if refused is not None:
-        raise InputRefused(f"{engine.name} does not run with {ranks} ranks: {refused}")
+        raise InputRefused(
+            _("{engine} does not run with {ranks} ranks: {why}").format(engine=engine.name, ranks=ranks, why=refused)
+        )
     concurrency = concurrency_of(options)
     context = context_of(options, facts)
     if engine is LLAMA_CPP and context is not None:
@@ -103,7 +106,7 @@ def is_on(options: Mapping[str, str | None], name: str) -> bool:
 
 
 def _element(name: str, value: str) -> ElementType:
-    return type_of_field(f"--{name}", value, "the launch line")
+    return type_of_field(f"--{name}", value, _("the launch line"))
 
 
 def options_of(evidence: Evidence) -> Mapping[str, str | None]:
@@ -182,7 +185,9 @@ def _cached(name: str, value: str) -> ElementType:
     try:
         return element_type(value)
     except UsageError as error:
-        raise InputRefused(f"--{name} {value} is no element type that is known here") from error
+        raise InputRefused(
+            _("--{name} {value} is no element type that is known here").format(name=name, value=value)
+        ) from error
 
 
 def _fraction(options: Mapping[str, str | None], facts: FactSet, engine: Engine) -> float | None:

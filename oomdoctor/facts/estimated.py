@@ -34,7 +34,7 @@ from .asked_training import training_of
 from .beside import beside, differs
 from .deriver import computed
 from .estimated_training import estimated_training
-from .printed_model import PRINTED, printed_model
+from .printed_model import LOG, PRINTED, printed_model
 
 _POOL, _TOKEN = N_("room for the KV cache"), N_("KV cache of one token")
 _OBSERVED = {
@@ -71,7 +71,7 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
         training = training_of(evidence, facts, model)
         return Reckoned(None if training is None else estimated_training(training, model, facts))
     except InputRefused as error:
-        return Reckoned(None, None if model is None or model.weights_source == PRINTED else str(error))
+        return Reckoned(None, None if model is None or model.path == LOG else str(error))
 
 
 def put_facts(found: Estimated, facts: FactSet) -> None:

@@ -167,6 +167,8 @@ class EventKind(str, Enum):
     MODEL_DIMENSION = "model-dimension"
     """One dimension of a model: heads, kv_heads, head_dimension, hidden, layers, vocabulary, intermediate, experts,
     expert_width, parameters or trainable; or of a launch: reduce_bucket or gather_bucket (elements)"""
+    MODEL_CONFIG = "model-config"
+    """A configuration that transformers printed: json"""
     MODEL_METADATA = "model-metadata"
     """One pair of a GGUF file's metadata: number (of the pair, 0 begins a file), key, value; length of a list; cut: not all of it"""
     COMMAND_LINE = "command-line"

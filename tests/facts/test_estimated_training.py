@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from estimate.files import write_config
+from estimate.files import LLAMA_8B, write_config
 from given import HERE, gib, mib, run
 
 from oomdoctor.estimate.model_input import Model, read_model
@@ -25,6 +26,7 @@ from oomdoctor.facts.estimated import Reckoned
 from oomdoctor.model.estimated import EstimatedPart
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
+from oomdoctor.readers.inputs import read_inputs
 
 COUNT = 1_000_000_000
 NET = "Net 'net' local to train()"
@@ -159,3 +161,34 @@ def test_an_inference_is_no_training(llama: Model) -> None:
     kv = replace(PARAMETER, category="kv", owner="list 'cache' local to generate()")
     frames = (StackFrame("/srv/serve.py", 3, "generate", "model(ids)"),)
     assert reckoned(PARAMETER, kv, model=llama, frames=frames, command="python serve.py") == (None, None)
+
+
+def printed(**changes: object) -> str:
+    """As transformers prints it, one field a line."""
+    return "[INFO|configuration_utils.py:839] 2025-12-31 13:11:37,798 >> Model config LlamaConfig " + json.dumps(
+        {**LLAMA_8B, **changes}, indent=2
+    )
+
+
+TRACE = """Traceback (most recent call last):
+  File "/srv/train.py", line 8, in train
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of \
+which 1.00 GiB is free.
+"""
+
+
+def test_a_configuration_that_is_printed_tells_the_model(tmp_path: Path) -> None:
+    log, command = (
+        tmp_path / "train.log",
+        "python train.py --bf16 --per-device-train-batch-size 4 --max-seq-length 2048",
+    )
+    log.write_text(f"{printed()}\n{printed(_name_or_path='x')}\n\n{TRACE}")
+    found = derive_all(read_inputs([log], command=command))[1].estimated
+    assert found is not None
+    assert found.settings.startswith("training of 8,030,261,248 parameters, adamw, bf16-mixed")
+    assert {part.what for part in found.parts} >= {PARAMETERS, STATES, ACTIVATIONS, LOGITS}
+    # Two models, or one that is cut: which of them was trained is not guessed.
+    for text in (f"{printed()}\n{printed(num_hidden_layers=2)}", printed()[:300], printed(model_type="x", latent=8)):
+        log.write_text(f"{text}\n\n{TRACE}")
+        assert derive_all(read_inputs([log], command=command))[1].estimated is None

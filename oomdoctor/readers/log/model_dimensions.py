@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from ...model.events import EventKind, FieldValue, LogEvent
@@ -79,6 +80,23 @@ def _metadata(match: re.Match[str], line: Line) -> LogEvent | None:
     return event_of(EventKind.MODEL_METADATA, line, fields)
 
 
+_MOST_LINES, _MOST_CHARACTERS = 600, 20_000
+
+
+def _config(_match: re.Match[str], line: Line) -> LogEvent | None:
+    """The lines up to the bracket that closes the first, where they are JSON."""
+    text = "{"
+    for each in line.following(_MOST_LINES):
+        text += each.strip()
+        if each.rstrip() == "}" or len(text) > _MOST_CHARACTERS:
+            break
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return event_of(EventKind.MODEL_CONFIG, line, {"json": text}) if isinstance(found, dict) else None
+
+
 FAMILY = Family(
     "model-dimensions",
     (
@@ -89,5 +107,6 @@ FAMILY = Family(
         _counted("educe bucket size", rf"\b[Rr]educe bucket size:? {_NUMBER}", "reduce_bucket"),
         _counted("llgather bucket size", rf"\b[Aa]llgather bucket size:? {_NUMBER}", "gather_bucket"),
         Pattern("llama_model_loader: - kv ", _METADATA, _metadata),
+        Pattern("Model config ", r"Model config [A-Za-z0-9_]{1,80} \{\s*$", _config),
     ),
 )
