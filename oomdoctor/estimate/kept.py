@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..bundle.redact import mask_text
 from ..errors import InputRefused
 from ..language import _
 from .dtypes import element_type
@@ -20,13 +21,14 @@ from .model_input import Model, config_of, gguf_parts, read_model
 
 _MOST_CHARACTERS = 2_000_000
 _MOST_BYTES = 1 << 60
+_OF_NO_SIZE = ("_name_or_path", "name_or_path", "auto_map", "base_model_name_or_path", "id2label", "label2id")
 
 
 def model_to_keep(path: Path) -> dict[str, object]:
     """What to keep of the model there. Raises InputRefused for one that is not understood."""
     model = read_model(path)
     kept: dict[str, object] = {
-        "path": str(path), "dtype": model.dtype.name, "weights_bytes": model.weights_bytes,
+        "path": mask_text(str(path)), "dtype": model.dtype.name, "weights_bytes": model.weights_bytes,
         "weights_source": model.weights_source, "weights_known": model.weights_known, "parameters": model.parameters,
         "floats": model.floats, "quantization": model.quantization,
     }  # fmt: skip
@@ -35,7 +37,9 @@ def model_to_keep(path: Path) -> dict[str, object]:
         told = {name: each for name, each in file.metadata.items() if name.startswith((f"{family}.", "general.arch"))}
         kept["gguf"] = {"metadata": told, "lengths": file.lengths}
     else:
-        kept["config"] = read_json(config_of(path))
+        config = read_json(config_of(path))
+        # Names and addresses say nothing of sizes, and may hold a secret.
+        kept["config"] = {name: each for name, each in config.items() if name not in _OF_NO_SIZE}
     if len(json.dumps(kept)) > _MOST_CHARACTERS:
         raise InputRefused(_("{path}: its configuration is too large to keep").format(path=path))
     return kept

@@ -28,6 +28,11 @@ def test_a_model_is_the_same_again(tmp_path: Path) -> None:
         assert again(path) == read_model(path)
 
 
+def test_names_and_addresses_are_not_kept(tmp_path: Path) -> None:
+    kept = model_to_keep(write_config(tmp_path, _name_or_path="https://bob:hunter2@host/x"))
+    assert "hunter2" not in json.dumps(kept)
+
+
 def test_a_gguf_file_is_kept_by_its_dimensions(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     metadata: dict[str, object] = {
