@@ -10,6 +10,7 @@ import argparse
 import faulthandler
 import hashlib
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -25,6 +26,8 @@ FOUND = Path(__file__).parent / "found"
 CORPUS = Path(__file__).parent / "corpus"
 _SECONDS = 2.0
 """Of CPU time that any input may take."""
+_HANGS_SECONDS = 120
+"""Of CPU time: then the process ends and says where it was."""
 _MOST_BYTES_MORE = 500 << 20
 """By which the process may grow over one input; what it needs at the first of each target is not counted."""
 
@@ -67,6 +70,7 @@ def inputs(name: str, random: Random) -> Iterator[bytes]:
 def fuzz(names: list[str], seconds: float, seed: int) -> int:
     """Give each target its share of the time; how many inputs did harm."""
     harmful = 0
+    faulthandler.register(signal.SIGPROF, chain=True)
     for name in names:
         target, random = TARGETS[name], Random(f"{name} {seed}")
         deadline, tried = time.monotonic() + seconds / len(names), 0
@@ -74,7 +78,7 @@ def fuzz(names: list[str], seconds: float, seed: int) -> int:
         for data in inputs(name, random):
             if time.monotonic() > deadline:
                 break
-            faulthandler.dump_traceback_later(120, exit=True)
+            signal.setitimer(signal.ITIMER_PROF, _HANGS_SECONDS)
             wrong = try_one(target, data)
             tried += 1
             if wrong is not None:
@@ -83,7 +87,7 @@ def fuzz(names: list[str], seconds: float, seed: int) -> int:
                 path = FOUND / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}"
                 path.write_bytes(data)
                 print(f"{path.name}: {wrong}", flush=True)
-        faulthandler.cancel_dump_traceback_later()
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(f"{name}: {tried} inputs", flush=True)
     return harmful
 
