@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -201,15 +203,28 @@ def _put_order(evidence: Evidence, facts: FactSet) -> None:
     """The engine's last line before the failure names what it was about to do."""
     phase: str | None = None
     source: Source | None = None
-    for event in evidence.events:
+    for place, event in enumerate(evidence.events):
         if event.kind is EventKind.DEVICE_OOM or event.kind is EventKind.ACCELERATOR_ERROR:
             if phase is not None and source is not None:
                 facts.put("activity.phase", phase, source)
+            else:
+                _put_told_late(evidence.events[place:], facts)
             return
         if event.kind is EventKind.ENGINE_PHASE:
             phase, source = _after_phase(event), event.source
         elif event.kind in _PHASE_AFTER:
             phase, source = _PHASE_AFTER[event.kind], event.source
+
+
+def _put_told_late(events: Sequence[LogEvent], facts: FactSet) -> None:
+    """The lines of several processes are collected in no strict order: a worker's may come after its own failure."""
+    failed, later = events[0], events[1:]
+    if any(event.kind is EventKind.ENGINE_START for event in later):
+        return
+    for event in later:
+        anothers = event.pid is not None and event.pid != failed.pid and event.word("edge") in ("begin", "progress")
+        if event.kind is EventKind.ENGINE_PHASE and (anothers or event.word("edge") == "told"):
+            facts.put("activity.phase", event.word("phase"), event.source)
 
 
 def _after_phase(event: LogEvent) -> str | None:

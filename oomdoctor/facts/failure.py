@@ -242,6 +242,10 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)
+    if event.rank is not None and len(_alike(sizes, _RANKS_DIFFER)) >= _FEWEST_RANKS:
+        # Those of the other ranks, and that of the rank whose card it is.
+        facts.put("oom.sibling_bytes", sum(sizes), source, member)
+        facts.put("oom.foreign_bytes", 0, source, member)
     if sizes:
         facts.put("oom.foreign_bytes", sum(sizes), source, member)
         _put_equals(sizes, source, member, facts)
@@ -252,14 +256,21 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
 
 def _put_equals(sizes: list[int], source: Source, member: str, facts: FactSet) -> None:
     """Several processes with the same amount each, as ranks have that make a context on a device not theirs."""
-    middle = sorted(sizes)[len(sizes) // 2]
-    equal = [size for size in sizes if abs(size - middle) <= _ROUNDING * middle]
+    equal = _alike(sizes, _ROUNDING)
     if len(equal) >= _FEWEST_EQUALS:
         facts.put("oom.equal_processes", len(equal), source, member)
         facts.put("oom.equal_processes_bytes", sum(equal), source, member)
 
 
+def _alike(sizes: list[int], differ: float) -> list[int]:
+    """Those that differ from the middle one by that share of it at most."""
+    middle = sorted(sizes)[len(sizes) // 2] if sizes else 0
+    return [size for size in sizes if abs(size - middle) <= differ * middle]
+
+
 _FEWEST_EQUALS = 3
+_FEWEST_RANKS, _RANKS_DIFFER = 4, 0.15
+"""What ranks load for themselves differs by that share, where they have only begun."""
 
 
 def _size_of(entry: tuple[FieldValue, ...]) -> int:

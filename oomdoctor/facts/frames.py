@@ -260,7 +260,7 @@ _PHASES = (
         r"torch\.load\(",
         r"load_checkpoint",
         r"create_weights",
-        r"\|(?:init|initialize|make|create|build|load)_(?:model|params|parameters|weights)\|",
+        r"\|_?(?:init|initialize|make|create|build|load)_(?:model|params|parameters|weights)\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"caching_allocator_warmup",
@@ -277,6 +277,9 @@ _EVALUATES = re.compile(_EVALUATING, re.IGNORECASE)
 
 _PLACES = {"encoder", "decoder", "checkpoint", "graph", "sampler", "collect", "gradient", "weights"}
 """Operations that hold for all that is called inside them."""
+
+_PARTS = {"logits", "encoder", "decoder", "attention-scores", "attention"}
+"""Operations named after parts of a model: a constructor makes the part, and computes nothing with it."""
 
 _TORCH = re.compile(r"(?:^|[/\\])torch[/\\]")
 
@@ -338,7 +341,7 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
         text = _text(frame)
         for sign in _OPERATIONS:
             if sign.pattern.search(text) and not (inside_module and sign.name not in _PLACES):
-                return sign.name
+                return "weights" if frame.function == "__init__" and sign.name in _PARTS else sign.name
         forward = frame.function == "forward"
         inside_module = inside_module or (forward and not _TORCH.search(frame.file))
         in_forward = in_forward or forward

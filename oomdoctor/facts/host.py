@@ -58,6 +58,8 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.pinned_request_bytes", event.size("requested_bytes"), event.source)
         if event.fields.get("recovered") is True:
             facts.put("host.pinned_recovered", True, event.source)
+        if event.fields.get("reason_unstated") is True:
+            facts.put("host.pinned_reason_unstated", True, event.source)
     for event in evidence.of_kind(EventKind.ACCELERATOR_ERROR):
         if event.word("thread") == "pin_memory":
             facts.put("host.pinned_failed", True, event.source)

@@ -317,6 +317,7 @@ _SPECS = (
     FactSpec("host.failed_shape", TEXT, INCIDENT, "shape of the array that could not be allocated"),
     FactSpec("host.memory_error", FLAG, INCIDENT, "Python raised MemoryError or an allocator of the host refused"),
     FactSpec("host.pinned_failed", FLAG, INCIDENT, "page-locked host memory was refused"),
+    FactSpec("host.pinned_reason_unstated", FLAG, INCIDENT, "all that is said is that the thread which locks pages failed"),
     FactSpec("host.pinned_request_bytes", B, INCIDENT, "page-locked memory asked for"),
     FactSpec("host.pinned_recovered", FLAG, INCIDENT, "the program went on with pageable memory"),
     FactSpec("host.peak_tree_bytes", B, INCIDENT, "most resident memory of the command and its descendants (sampled)"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from given import event, facts_of, gib, oom, traceback
 
-from oomdoctor.model.events import EventKind
+from oomdoctor.model.events import EventKind, LogEvent
 
 TORCH = "/env/lib/python3.11/site-packages/torch/"
 
@@ -87,6 +89,29 @@ def test_frames_name_operation_and_phase(frames, operation: str | None, phase: s
     facts = facts_of(traceback(*frames), oom(requested_bytes=gib(1)))
     assert facts.value("activity.operation") == operation
     assert facts.value("activity.phase") == phase
+
+
+def test_a_part_of_the_model_that_is_being_made_computes_nothing():
+    made = ("vllm/layers/vocab_parallel_embedding.py", 7, "__init__", "super().__init__(rows, columns)")
+    inside = ("vllm/models/net.py", 5, "__init__", "self.lm_head = Head(config.vocab_size)")
+    facts = facts_of(traceback(("vllm/loader.py", 3, "_initialize_model", "return Model(config)"), inside, made), oom())
+    assert (facts.value("activity.operation"), facts.value("activity.phase")) == ("weights", "load")
+    used = ("vllm/models/net.py", 50, "compute_logits", "return self.lm_head(hidden)")
+    assert facts_of(traceback(used), oom()).value("activity.operation") == "logits"
+
+
+def test_a_workers_line_may_come_after_its_own_failure():
+    def phase(edge: str, pid: int | None) -> LogEvent:
+        told = event(EventKind.ENGINE_PHASE, engine="vllm", phase="graph-capture", edge=edge)
+        return replace(told, pid=pid)
+
+    failed = event(EventKind.ACCELERATOR_ERROR, library="cuda", code="out of memory", masks_oom=True)
+    assert facts_of(failed, phase("begin", 7)).value("activity.phase") == "graph-capture"
+    assert facts_of(failed, phase("begin", None)).value("activity.phase") is None
+    started = event(EventKind.ENGINE_START, engine="vllm")
+    assert facts_of(failed, started, phase("begin", 7)).value("activity.phase") is None
+    serving = event(EventKind.ENGINE_PHASE, engine="vllm", phase="serving", edge="told")
+    assert facts_of(oom(), serving).value("activity.phase") == "serving"
 
 
 def test_the_users_frame_is_the_innermost_outside_packages():

@@ -219,6 +219,15 @@ def test_processes_of_one_size_are_counted_where_three_have_it():
     assert listed(1.5, 3, 4).value("oom.equal_processes", "cuda:0") is None
 
 
+def test_ranks_that_have_only_begun_on_anothers_card():
+    processes = ((1, gib(6.5)), (2, gib(1.2)), (3, gib(1.1)), (4, gib(1.25)), (5, gib(1.15)))
+    fields = {"requested_bytes": mib(64), "total_bytes": gib(24), "free_bytes": mib(40), "other_processes": processes}
+    facts = facts_of(oom(0, 5, **fields))
+    assert facts.value("oom.sibling_bytes", "cuda:0") == sum(size for _, size in processes)
+    assert facts.value("oom.foreign_bytes", "cuda:0") == 0
+    assert facts_of(oom(0, None, **fields)).value("oom.sibling_bytes", "cuda:0") is None
+
+
 def test_a_buffer_over_the_platform_s_limit():
     facts = facts_of(event(EventKind.ENGINE_BUFFER_FAILED, requested_bytes=gib(8), over_buffer_limit=True))
     assert facts.value("oom.capped_by") == "buffer-limit"

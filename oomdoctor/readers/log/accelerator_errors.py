@@ -122,6 +122,13 @@ def _status(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+def _pin_thread(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The thread that pins batches failed, and what it failed of is not there."""
+    if mentioned(line.text, match.start(), match.end()) or any(text.strip() for text in line.following(2)):
+        return None
+    return event(EventKind.PINNED_ALLOCATION_FAILED, line, reason_unstated=True)
+
+
 def _peer_lost(library: str) -> Build:
     return lambda match, line: event(EventKind.PEER_LOST, line, library=library)
 
@@ -278,6 +285,11 @@ FAMILY = Family(
             "dxgkio_",
             r"\b(?P<call>dxgkio_(?:make_resident|create_allocation|reserve_gpu_va|map_gpu_va)): Ioctl failed: -12\b",
             _windows_residency,
+        ),
+        Pattern(
+            _PIN_THREAD,
+            r"Caught (?:RuntimeError|\w{1,40}OutOfMemoryError|AcceleratorError) in pin memory thread",
+            _pin_thread,
         ),
         Pattern("NRT allocation failed", r"NRT allocation failed for size (\d{1,20})", _neuron),
     ),

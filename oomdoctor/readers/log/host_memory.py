@@ -52,6 +52,16 @@ def _shared(match: re.Match[str], line: Line) -> LogEvent:
     )
 
 
+def _mapped(match: re.Match[str], line: Line) -> LogEvent:
+    """Torch shares memory through files of its own in /dev/shm; any other that is mapped is one to be read."""
+    if not match["path"].startswith("/torch_") and _A_FILE.search(match["path"]):
+        return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="mmap", requested_bytes=int(match["bytes"]))
+    return _shared(match, line)
+
+
+_A_FILE = re.compile(r"^(?!/dev/shm/).*[/\\].*[^/\\]$|\.\w{1,16}$")
+
+
 def _worker_bus_error(match: re.Match[str], line: Line) -> LogEvent:
     failure = event(EventKind.SHM_EXHAUSTED, line, signal=_BUS_ERROR)
     pid = integer(match.groupdict().get("pid"))
@@ -185,7 +195,7 @@ FAMILY = Family(
         Pattern(
             "unable to mmap ",
             r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory",
-            _shared,
+            _mapped,
         ),
         Pattern(
             "No space left on device",

@@ -97,6 +97,23 @@ def _limit_of(block: str) -> dict[str, FieldValue]:
     return {"usage_bytes": int(usage[1]) * KIB, "limit_bytes": int(usage[2]) * KIB} if usage else {}
 
 
+def _chosen(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The line that names the victim and whose memory ran out, alone: beginning and end of its block are not there."""
+    around = [*line.preceding(_BLOCK), *line.following(4)]
+    if any("invoked oom-killer" in text or "illed process" in text for text in around):
+        return None
+    given = match.groupdict()
+    kill = event(
+        EventKind.KERNEL_OOM,
+        line,
+        constraint="memcg" if match["constraint"] == "MEMCG" else "global" if match["constraint"] == "NONE" else None,
+        pid=int(given["pid"]) if given["pid"] else None,
+        program=given["program"],
+        cgroup=given["cgroup"],
+    )
+    return replace(kill, pid=int(given["pid"])) if given["pid"] else kill
+
+
 def _is_global(block: str) -> bool:
     return "CONSTRAINT_NONE" in block or _PAGE_ALLOCATOR.search(block) is not None
 
@@ -129,6 +146,12 @@ FAMILY = Family(
             "oom_reaper: reaped process ",
             r"oom_reaper: reaped process (\d{1,10}) \(([^)]{1,64})\)",
             _reaped,
+        ),
+        Pattern(
+            "oom-kill:constraint=",
+            r"oom-kill:constraint=CONSTRAINT_(?P<constraint>[A-Z_]{1,20})(?:.{0,1000}?oom_memcg=(?P<cgroup>[^,\s]{1,400}))?"
+            r"(?:.{0,1000}?,task=(?P<program>[^,]{1,64}),pid=(?P<pid>\d{1,10}))?",
+            _chosen,
         ),
         Pattern(
             "memory: usage ",

@@ -43,6 +43,21 @@ def _killed(reported_by: str, oom_stated: bool = False, **more: FieldValue) -> B
     return build
 
 
+def _launcher_ends_others(match: re.Match[str], line: Line) -> LogEvent | None:
+    """DeepSpeed's launcher ends the rest when one child ended, and says with what status after that.
+
+    Where that line is not there and no child printed an error, the child may have been killed.
+    """
+    if mentioned(line.text, match.start(), match.end()) or any("Killing subprocess" in t for t in line.preceding(8)):
+        return None
+    if any("return code" in text for text in line.following(40)) or any(map(_ERROR.search, line.preceding(60))):
+        return None
+    return event(EventKind.PROCESS_KILLED, line, reported_by="deepspeed", guess_only=True)
+
+
+_ERROR = re.compile(r"Traceback|(?:Error|Exception)\b|(?i:\berror:)|core dumped|KeyboardInterrupt")
+
+
 def _signal(number: str | None, name: str | None) -> int | None:
     if number is not None:
         return int(number)
@@ -148,6 +163,7 @@ FAMILY = Family(
             r"exits with return code {1,2}= {1,2}(?P<exit>-?\d{1,5})",
             _killed("deepspeed"),
         ),
+        Pattern("Killing subprocess", r":sigkill_handler\] Killing subprocess \d", _launcher_ends_others),
         Pattern(
             "terminated with signal",
             r"process \d{1,6} terminated with signal (?P<name>SIG[A-Z]{2,8})",

@@ -418,4 +418,19 @@ _FAILED: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("llama.cpp", (*_OPTIONS, *_ALLOCATED, *_FIT, *_FAILED))
+# --- serving ----------------------------------------------------------------------------------------------------------
+_SERVING: tuple[Pattern, ...] = (
+    *(
+        _form(EventKind.ENGINE_LOAD, anchor, anchor, kv_usage=1.0, waiting=1)
+        for anchor in ("failed to find free space in the KV cache", "failed to find a memory slot for batch of size")
+    ),
+    _form(
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        "failed to decode the batch",
+        r"failed to decode the batch\b.{0,80}n_batch = 1, ret = 1\b",
+    ),
+    _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "ontext size has been exceeded", r"[Cc]ontext size has been exceeded"),
+)
+"""A batch found no cells; the server tries again with half of it, down to one token."""
+
+FAMILY = Family("llama.cpp", (*_OPTIONS, *_ALLOCATED, *_FIT, *_FAILED, *_SERVING))

@@ -1,4 +1,4 @@
-"""Device memory running out in CuPy, Paddle, MXNet, ONNX Runtime, Caffe and PyCUDA."""
+"""Device memory running out in CuPy, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
 
 from __future__ import annotations
 
@@ -47,6 +47,29 @@ def _oom(backend: str) -> Build:
     return build
 
 
+def _banks(match: re.Match[str], line: Line) -> LogEvent:
+    """tt-metal spreads a buffer evenly over the banks of the device; each bank must hold its share in one piece.
+
+    L1 is the memory inside the cores. What is free of a bank is idle in its allocator, like blocks that are cached.
+    """
+    share, banks = int(match["share"]), int(match["banks"])
+    if match["type"] == "L1":
+        limit = integer(match["bank"])
+        return event(EventKind.KERNEL_RESOURCE, line, resource="L1", required_bytes=share, limit_bytes=limit)
+    sizes = {name: None if match[name] is None else banks * int(match[name]) for name in ("bank", "held", "free")}
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="tt-metal",
+        requested_bytes=banks * share,
+        total_bytes=sizes["bank"],
+        reserved_bytes=sizes["bank"],
+        allocated_bytes=sizes["held"],
+        reserved_unallocated_bytes=sizes["free"],
+        free_bytes=None if sizes["free"] is None else 0,
+    )
+
+
 FAMILY = Family(
     "other frameworks",
     (
@@ -76,6 +99,13 @@ FAMILY = Family(
             "Failed to allocate memory for requested buffer",
             r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})",
             _oom("onnxruntime"),
+        ),
+        Pattern(
+            "Not enough space to allocate ",
+            r"Not enough space to allocate \d{1,20} B (?P<type>\w{1,20}) buffer across (?P<banks>\d{1,6}) banks,"
+            r" where each bank needs to store (?P<share>\d{1,20}) B(?:, but bank size is (?P<bank>\d{1,20}) B"
+            r"(?: \(allocated: (?P<held>\d{1,20}) B, free: (?P<free>\d{1,20}) B)?)?",
+            _banks,
         ),
         Pattern(
             "is smaller than requested bytes",

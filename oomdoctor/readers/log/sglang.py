@@ -153,6 +153,15 @@ def _pool_exhausted(match: re.Match[str], line: Line) -> LogEvent:
     return event_of(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, line, fields)
 
 
+def _last_request(match: re.Match[str], line: Line) -> LogEvent:
+    """All others had been taken out, and the one that was left found no room for its next token."""
+    fields: Fields = {"engine": _ENGINE, "stage": "decode", "needed_tokens": 1, "available_tokens": 0}
+    for detail in _POOL_DETAILS:
+        if found := detail.search(line.text, match.end()):
+            fields |= read_fields(found)
+    return event_of(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, line, fields)
+
+
 def _name_sub_pool(fields: Fields) -> None:
     """Of a hybrid model's two pools, the only one that holds less than was asked for."""
     needed = fields.get("needed_tokens")
@@ -214,6 +223,7 @@ _FAILING: tuple[Pattern, ...] = (
         r"(?:\b(?P<stage>[A-Z][a-z]{2,20}) o|\bO)ut of memory\. Try to lower your batch size",
         _pool_exhausted,
     ),
+    reading("No space left for only one request", r"No space left for only one request", _last_request),
     _form(
         EventKind.SLOT_TABLE_FULL,
         "alloc_req_slots runs out of memory",

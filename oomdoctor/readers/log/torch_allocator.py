@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import GIB
@@ -76,7 +77,13 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
         and (who["backend"] is None or mentioned(line.text, match.start(), match.end()))
     ):
         return ()
-    return (event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement)),)
+    failure = event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement))
+    rank = _RANK_BEFORE.search(before)
+    return (failure if rank is None or failure.rank is not None else replace(failure, rank=int(rank[1])),)
+
+
+_RANK_BEFORE = re.compile(r"\[RANK (\d{1,6})\] ")
+"""Where a logger names the rank after other things."""
 
 
 _BLOCK_LIMIT = re.compile(r"can NOT allocate memory block with size larger than (\d{1,3}) ?GB")

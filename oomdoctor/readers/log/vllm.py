@@ -472,4 +472,15 @@ _SERVING: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("vllm", (*_START, *_WEIGHTS, *_PROFILE, *_KV, *_ENCODER, *_WARM_UP, *_HOST, *_SERVING))
+_TOLD_TO_CLIENTS = _form(
+    EventKind.ENGINE_PHASE,
+    "EngineDeadError: ",
+    r"\[serving\w{0,40}\.py:[0-9]{1,6}\] .{0,80}EngineDeadError: ",
+    phase="serving",
+    edge="told",
+)
+"""The server answers a request with what the engine died of: it was serving then."""
+
+FAMILY = Family(
+    "vllm", (*_START, *_WEIGHTS, *_PROFILE, *_KV, *_ENCODER, *_WARM_UP, *_HOST, *_SERVING, _TOLD_TO_CLIENTS)
+)

@@ -1,0 +1,137 @@
+# ruff: noqa: E501  (log lines are as long as they are)
+"""GIVEN forms that public reports had and no rule had met WHEN read THEN each is the statement that it makes."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from oomdoctor.model.events import EventKind as K
+from oomdoctor.model.events import LogEvent
+from oomdoctor.readers.log.engine import read_log
+
+GIB = 1 << 30
+
+
+def events(text: str, *kinds: K) -> list[LogEvent]:
+    return [event for event in read_log(BytesIO(text.encode()), "job.log").events if event.kind in kinds]
+
+
+def only(text: str, kind: K) -> LogEvent:
+    (found,) = events(text, kind)
+    return found
+
+
+@pytest.mark.parametrize("path", ["/data/hub/weights/model-00001.safetensors", "weights.bin", "C:\\models\\w.gguf"])
+def test_a_file_that_could_not_be_mapped_is_host_memory_not_shared_memory(path):
+    text = f"RuntimeError: unable to mmap 12000000000 bytes from file <{path}>: Cannot allocate memory (12)"
+    assert only(text, K.HOST_ALLOCATION_FAILED).fields["requested_bytes"] == 12_000_000_000
+    assert events(text, K.SHM_EXHAUSTED) == []
+
+
+@pytest.mark.parametrize("path", ["/torch_7_8_9", "/dev/shm/torch_7_8", "filename not specified"])
+def test_torchs_own_files_are_shared_memory(path):
+    text = f"RuntimeError: unable to mmap 64 bytes from file <{path}>: Cannot allocate memory (12)"
+    assert only(text, K.SHM_EXHAUSTED).fields["requested_bytes"] == 64
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AssertionError: No space left for only one request",
+        "AssertionError: No space left for only one request, self.token_to_kv_pool_allocator.available_size()=0",
+    ],
+)
+def test_the_last_request_of_sglang_finds_no_room(text):
+    found = only(text, K.ENGINE_TOKEN_POOL_EXHAUSTED)
+    assert found.fields["engine"] == "sglang"
+    assert found.fields["available_tokens"] < found.fields["needed_tokens"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srv update_slots: failed to find free space in the KV cache, retrying with smaller batch size, i = 0, n_batch = 256, ret = 1",
+        "decode: failed to find a memory slot for batch of size 96",
+    ],
+)
+def test_a_batch_that_finds_no_cells_waits(text):
+    found = only(text, K.ENGINE_LOAD)
+    assert (found.fields["engine"], found.fields["kv_usage"], found.fields["waiting"]) == ("llama.cpp", 1.0, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "update_slots : failed to decode the batch, n_batch = 1, ret = 1",
+        "srv send_error: task id = 4, error: Context size has been exceeded.",
+    ],
+)
+def test_a_batch_that_is_given_up(text):
+    assert only(text, K.ENGINE_TOKEN_POOL_EXHAUSTED).fields["engine"] == "llama.cpp"
+
+
+def test_another_failure_of_a_batch_is_not_the_cache():
+    assert events("failed to decode the batch, n_batch = 1, ret = -3", K.ENGINE_TOKEN_POOL_EXHAUSTED) == []
+
+
+def test_a_client_is_told_what_the_engine_died_of():
+    text = "ERROR 01-02 03:04:05 [serving_completion.py:99] vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running."
+    found = only(text, K.ENGINE_PHASE)
+    assert (found.fields["phase"], found.fields["edge"]) == ("serving", "told")
+
+
+def test_the_kernels_choice_alone():
+    text = (
+        "kernel: oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=c1,mems_allowed=0,"
+        "oom_memcg=/kubepods/pod7,task_memcg=/kubepods/pod7/c1,task=python3,pid=4711,uid=0"
+    )
+    found = only(text, K.KERNEL_OOM)
+    assert found.fields["constraint"] == "memcg"
+    assert (found.fields["cgroup"], found.fields["program"], found.pid) == ("/kubepods/pod7", "python3", 4711)
+    whole = (
+        text + "\nkernel: Memory cgroup out of memory: Killed process 4711 (python3) total-vm:9000kB, anon-rss:8000kB"
+    )
+    assert len(events(whole, K.KERNEL_OOM)) == 1
+    assert only(text.replace("MEMCG", "NONE"), K.KERNEL_OOM).fields["constraint"] == "global"
+
+
+def test_a_buffer_spread_over_banks():
+    text = (
+        "TT_FATAL: Out of Memory: Not enough space to allocate 2147483648 B DRAM buffer across 4 banks, where each bank needs to"
+        " store 536870912 B, but bank size is 2147483648 B (allocated: 1073741824 B, free: 1073741824 B, largest free block: 402653184 B)"
+    )
+    found = only(text, K.DEVICE_OOM)
+    assert found.fields["requested_bytes"] == 2 * GIB
+    assert found.fields["total_bytes"] == 8 * GIB
+    assert found.fields["allocated_bytes"] == found.fields["reserved_unallocated_bytes"] == 4 * GIB
+    old = text.split(", but")[0]
+    assert only(old, K.DEVICE_OOM).fields["requested_bytes"] == 2 * GIB
+    inside = old.replace("DRAM", "L1")
+    assert events(inside, K.DEVICE_OOM) == []
+    assert only(inside, K.KERNEL_RESOURCE).fields["required_bytes"] == 536870912
+
+
+def test_the_thread_that_pins_fails_without_a_reason():
+    text = "RuntimeError: Caught RuntimeError in pin memory thread for device 1."
+    assert only(text, K.PINNED_ALLOCATION_FAILED).fields["reason_unstated"] is True
+    reason = text + "\nOriginal Traceback (most recent call last):\nRuntimeError: shapes differ"
+    assert events(reason, K.PINNED_ALLOCATION_FAILED) == []
+
+
+def test_the_rank_that_a_logger_names_after_other_things():
+    text = "[01/02/2026-03:04:05] [TRT-LLM] [RANK 5] [E] Error executing load with args (1): CUDA out of memory. Tried to allocate 90.00 MiB."
+    assert only(text, K.DEVICE_OOM).rank == 5
+
+
+ENDED = "[2026-01-02 03:04:05,678] [INFO] [launch.py:318:sigkill_handler] Killing subprocess 81"
+
+
+def test_a_launcher_that_ends_the_rest_without_an_error_of_any_child():
+    killed = only(f"loading\n{ENDED}\n{ENDED[:-1]}2\n", K.PROCESS_KILLED)
+    assert killed.fields["guess_only"] is True
+    assert events(f"Traceback (most recent call last):\nValueError: no\n{ENDED}\n", K.PROCESS_KILLED) == []
+    stated = only(f"{ENDED}\n[launch.py:324] ['python'] exits with return code = -9\n", K.PROCESS_KILLED)
+    assert stated.fields["signal"] == 9
+    assert events(f"{ENDED}\n[launch.py:324] ['python'] exits with return code = 1\n", K.PROCESS_KILLED) == []
