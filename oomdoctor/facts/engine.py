@@ -153,6 +153,8 @@ def _buffer(event: LogEvent, facts: FactSet) -> None:
     facts.put("engine.buffer_purpose", purpose if purpose in _PURPOSES else None, event.source)
     _copy(event, facts, buffer_bytes="requested_bytes")
     facts.put("engine.buffer_device", event.device, event.source)
+    if event.fields.get("wakes") is True:
+        facts.put("engine.wake_failed", True, event.source)
     if purpose == "kv":
         _copy(event, facts, kv_refused_bytes="requested_bytes")
 

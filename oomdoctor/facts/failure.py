@@ -232,9 +232,10 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         others = [entry for entry in others if entry not in related]
     sizes = [entry[1] for entry in others if len(entry) > 1 and isinstance(entry[1], int)]
     total, free = event.size("total_bytes"), event.size("free_bytes")
-    if own is None and reserved is not None and total is not None and free is not None:
+    held = event.size("allocated_bytes") if reserved is None else reserved  # the message may be cut after what is live
+    if own is None and held is not None and total is not None and free is not None:
         used = total - free
-        own = next((s for s in sizes if _is_self(s, reserved, used)), None)
+        own = next((s for s in sizes if _is_self(s, held, used)), None)
         if own is not None:
             sizes.remove(own)
             pid = next((entry[0] for entry in others if entry[1] == own), None)

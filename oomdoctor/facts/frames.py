@@ -98,6 +98,7 @@ _OPERATIONS = (
         r"logits\b",
         r"compute_logits",
         r"vocab_parallel",
+        r"float16_to_fp32\(outputs?\)",
     ),
     _sign(
         "decoder",
@@ -349,13 +350,14 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
 
 
 def operation_of_node(name: str | None) -> str | None:
-    """The kind of work of a node of TensorFlow's graph, from the scopes in its name."""
+    """The kind of work of a node of a graph: of TensorFlow's by the scopes in its name, of ComfyUI's by its name."""
     if name is None:
         return None
     return next((kind for kind, regex in _NODES if regex.search(name)), None)
 
 
 _NODES = (
+    ("decoder", re.compile(r"^(?:\w{0,40}[a-z_])?(?:VAE|Vae)?Decode(?:Tiled|r)?$")),
     ("gradient", re.compile(r"(?:^|/)gradients?(?:_\d+)?/")),
     ("optimizer-state", re.compile(r"(?:^|/)(?:Adam\w*|RMSProp|Momentum|Adagrad|Adadelta|Ftrl|LAMB)(?:_\d+)?/")),
 )

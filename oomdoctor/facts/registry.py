@@ -301,6 +301,7 @@ _SPECS = (
     FactSpec("engine.fit_deficit_bytes", B, INCIDENT, "what automatic fitting could not find"),
     FactSpec("engine.neighbour_released_bytes", B, INCIDENT, "memory that appeared while the engine profiled"),
     FactSpec("engine.sleep_residual_bytes", B, INCIDENT, "still held after the engine went to sleep"),
+    FactSpec("engine.wake_failed", FLAG, INCIDENT, "a sleeping engine could not get its memory back when it was to wake up"),
     FactSpec("engine.sleep_freed_bytes", B, INCIDENT, "given back when the engine went to sleep"),
     FactSpec("engine.encoder_worst_tokens", T, INCIDENT, "worst case of multi-modal tokens"),
     FactSpec("engine.encoder_profiled_tokens", T, INCIDENT, "multi-modal tokens the profile run covered"),

@@ -293,3 +293,33 @@ def test_whose_code_called_torch(files, caller):
 def test_options_of_the_trainer_are_there_only_where_it_runs(file: str, uses: bool) -> None:
     assert facts_of(oom(), traceback((file, 1, "step", "loss"))).value("activity.uses_trainer") is uses
     assert facts_of(oom()).value("activity.uses_trainer") is None
+
+
+@pytest.mark.parametrize("sentence", ["** model tiny could not be loaded", "Failed to load model"])
+def test_a_program_that_says_it_was_loading(sentence):
+    facts = facts_of(oom(requested_bytes=gib(1), wrapped_by=sentence))
+    assert facts.value("activity.phase") == "load"
+    assert facts.value("activity.operation") == "weights"
+
+
+def test_an_engine_that_could_not_wake_up():
+    failed = event(EventKind.ENGINE_BUFFER_FAILED, engine="vllm", purpose="unknown", pool="sleep", fatal=True)
+    assert facts_of(failed).value("engine.wake_failed") is None
+    assert facts_of(replace(failed, fields={**failed.fields, "wakes": True})).value("engine.wake_failed") is True
+
+
+@pytest.mark.parametrize(
+    ("node", "operation"),
+    [("VAEDecode", "decoder"), ("VAEDecodeTiled", "decoder"), ("MyVideoDecode", "decoder"), ("MySampler", None)],
+)
+def test_the_node_of_a_workflow_that_failed(node, operation):
+    assert facts_of(oom(node=node)).value("activity.operation") == operation
+
+
+def test_outputs_brought_to_full_precision_are_logits():
+    frames = [
+        ("module.py", 9, "forward", "outputs = float16_to_fp32(outputs)"),
+        ("module.py", 3, "up", "val = val.float()"),
+    ]
+    facts = facts_of(traceback(*frames), oom())
+    assert facts.value("activity.operation") == "logits"

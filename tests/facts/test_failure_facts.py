@@ -79,6 +79,20 @@ def test_a_listed_process_may_be_the_process_itself(listed: int, own: int | None
         assert facts.value("oom.foreign_process", "cuda:0") == "process 21422"
 
 
+def test_the_process_itself_in_a_message_cut_after_what_is_live():
+    facts = facts_of(
+        oom(
+            requested_bytes=gib(2),
+            total_bytes=gib(24),
+            free_bytes=gib(0.5),
+            other_processes=((811, gib(23.5)),),
+            allocated_bytes=gib(19),
+        )
+    )
+    assert facts.value("oom.process_used_bytes", "cuda:0") == gib(23.5)
+    assert facts.value("oom.foreign_bytes", "cuda:0") is None
+
+
 def test_two_large_processes_that_fit_side_by_side_are_two():
     facts = facts_of(
         oom(

@@ -68,6 +68,12 @@ def _worker_bus_error(match: re.Match[str], line: Line) -> LogEvent:
     return failure if pid is None else replace(failure, pid=pid)
 
 
+def _wrapped_bus_error(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The name of the signal goes on in the next line."""
+    goes_on = any(text.lstrip().startswith("error") for text in line.following(1))
+    return _worker_bus_error(match, line) if goes_on else None
+
+
 def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
     """Ray divides by 1024³ and writes GB."""
     threshold = re.search(r"usage threshold of (\d(?:\.\d{1,9})?)", line.text)
@@ -180,6 +186,11 @@ FAMILY = Family(
             "is killed by signal: Bus error",
             r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus error",
             _worker_bus_error,
+        ),
+        Pattern(
+            "is killed by signal: Bus",
+            r"DataLoader worker (?:\(pid (?P<pid>\d{1,10})\) )?is killed by signal: Bus\s*$",
+            _wrapped_bus_error,
         ),
         Pattern(
             "error encountered in ",

@@ -31,6 +31,8 @@ _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_tas
 _AT_LIMIT = 0.99
 _PAGE_ALLOCATOR = re.compile(r"\b__alloc_pages_(?:may_oom|slowpath)\b")
 """In the call trace of a kill: the allocator of pages found none, which it asks the machine for, not a cgroup."""
+_MOVABLE = re.compile(r"gfp_mask=0x[0-9a-f]{1,8}\([^)]{0,200}\bGFP_HIGHUSER")
+"""A page for a user's memory was asked for; a cgroup is charged with GFP_KERNEL."""
 
 
 def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -85,7 +87,7 @@ def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
     after = "\n".join(line.following(_BLOCK))
     if "Killed process" in after or _VICTIM.search(after):
         return None
-    constraint = "memcg" if _MEMCG.search(after) else "global" if _is_global(after) else None
+    constraint = "memcg" if _MEMCG.search(after) else "global" if _is_global(f"{line.text}\n{after}") else None
     return event(EventKind.KERNEL_OOM, line, constraint=constraint, **_limit_of(after))
 
 
@@ -115,7 +117,7 @@ def _chosen(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 def _is_global(block: str) -> bool:
-    return "CONSTRAINT_NONE" in block or _PAGE_ALLOCATOR.search(block) is not None
+    return "CONSTRAINT_NONE" in block or _PAGE_ALLOCATOR.search(block) is not None or _MOVABLE.search(block) is not None
 
 
 def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:

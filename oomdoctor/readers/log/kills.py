@@ -122,6 +122,12 @@ FAMILY = Family(
     (
         # --- shells
         Pattern("Killed", rf"^\s*{_HOST}[*`]{{0,3}}Killed(?:: 9)?[*`]{{0,3}}\s*$", _shell),
+        Pattern("killed", r"^killed\s*$", _shell),
+        Pattern(
+            "KernelRestarter: restarting kernel",
+            r"KernelRestarter: restarting kernel \(\d{1,3}/\d{1,3}\)",
+            _killed("jupyter", guess_only=True),
+        ),
         Pattern("已杀死", r"^\s*[*`]{0,3}已杀死[*`]{0,3}\s*$", _shell),
         Pattern(
             "已杀死",

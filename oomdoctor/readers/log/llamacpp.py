@@ -429,6 +429,7 @@ _SERVING: tuple[Pattern, ...] = (
         "failed to decode the batch",
         r"failed to decode the batch\b.{0,80}n_batch = 1, ret = 1\b",
     ),
+    _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "NoKvSlot", r"llama_decode failed: '?NoKvSlot\b"),
     _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "ontext size has been exceeded", r"[Cc]ontext size has been exceeded"),
 )
 """A batch found no cells; the server tries again with half of it, down to one token."""

@@ -91,6 +91,17 @@ FAMILY = Family(
             _oom("mxnet"),
         ),
         Pattern(
+            "not enough GPU video memory available",
+            r"Could not allocate tensor with (?P<request>\d{1,20} bytes)\."
+            r" There is not enough GPU video memory available",
+            _oom("directml"),
+        ),
+        Pattern(
+            "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+            r"RESOURCE_EXHAUSTED; VK_ERROR_OUT_OF_DEVICE_MEMORY\b",
+            _oom("iree"),
+        ),
+        Pattern(
             "== cudaSuccess",
             r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
             _oom("cuda"),

@@ -172,6 +172,8 @@ def _name_sub_pool(fields: Fields) -> None:
     if len(short) == 1:
         fields["sub_pool"] = short[0]
         fields.setdefault("available_tokens", pools[short[0]])
+    elif not short and (known := [tokens for tokens in pools.values() if isinstance(tokens, int)]):
+        fields.setdefault("available_tokens", min(known))
 
 
 def _graph_failed(match: re.Match[str], line: Line) -> LogEvent:
@@ -188,7 +190,7 @@ _STAGES = {"prepare_for_verify": "verify", "prepare_for_extend": "prefill", "pre
 _POOL_DETAILS = (
     compile_form(r"[Tt]r(?:y|ied) to allocate {needed_tokens:n} tokens"),
     compile_form(
-        r"\bAva(?:il|li)able tokens: {available_tokens:n}"
+        r"\bAva(?:il|li)able tokens: ?{available_tokens:n}"
         r"(?: \(available_size={free_tokens:n} \+ evictable_size={evictable_tokens:n}\))?"
     ),
     compile_form(r"self\.token_to_kv_pool(?:_allocator)?\.available_size\(\)={free_tokens:n}"),

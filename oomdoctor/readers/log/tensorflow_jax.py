@@ -48,12 +48,40 @@ def _exact(text: str | None) -> int | None:
 
 
 def _back_off(match: re.Match[str], line: Line) -> LogEvent:
-    """The start-up reservation is tried again with nine tenths each time."""
+    """The start-up reservation is tried again with nine tenths each time.
+
+    Where most of the device was taken when it was opened, as the lines about it tell, that is why it fails.
+    """
+    backend, requested = "hip" if "hip" in match[0].lower() else "cuda", int(match[1])
+    opened = "\n".join(line.preceding(_OPENED_BEFORE))
+    total, free = (size(found[-1]) if (found := one.findall(opened)) else None for one in (_TOTAL, _FREE))
+    if total and free is not None and free < _MOSTLY_TAKEN * total:
+        return event(
+            EventKind.DEVICE_OOM,
+            line,
+            backend=backend,
+            requested_bytes=requested,
+            total_bytes=total,
+            free_bytes=free,
+            reserved_bytes=0,
+        )
+    return event(EventKind.DEVICE_OOM_TRY, line, backend=backend, requested_bytes=requested)
+
+
+_OPENED_BEFORE = 40
+_MOSTLY_TAKEN = 0.5
+_TOTAL = re.compile(rf"^(?:T|t)otal ?[Mm]emory: ({SIZE})", re.MULTILINE)
+_FREE = re.compile(rf"^(?:F|f)ree ?[Mm]emory: ({SIZE})", re.MULTILINE)
+
+
+def _on_chip(match: re.Match[str], line: Line) -> LogEvent:
+    """A TPU's runtime writes sizes as 180.59M."""
     return event(
-        EventKind.DEVICE_OOM_TRY,
+        EventKind.DEVICE_OOM,
         line,
-        backend="hip" if "hip" in match[0].lower() else "cuda",
-        requested_bytes=int(match[1]),
+        backend="jax",
+        requested_bytes=size(f"{match['request']}iB"),
+        free_bytes=size(f"{match['free']}iB"),
     )
 
 
@@ -179,6 +207,12 @@ FAMILY = Family(
             r"failed to allocate [\d.]+[KMGT]?i?B? \((\d{1,20}) bytes\) from device: "
             r"(?:CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipError_t\(1002\)|hipErrorOutOfMemory)",
             _back_off,
+        ),
+        Pattern(
+            "That was not possible. There are ",
+            r"Attempting to allocate (?P<request>[\d.]{1,20}[KMGT])\. That was not possible\."
+            r" There are (?P<free>[\d.]{1,20}[KMGT]) free",
+            _on_chip,
         ),
         Pattern("InUse: ", r"(?<!Max)\bInUse: {1,40}\d", _dump),
         Pattern(

@@ -104,6 +104,13 @@ FAMILY = Family(
         ),
         Pattern("Args {", r"\bArgs \{", _launcher_args),
         Pattern("warmup{", r"\bwarmup\{(?P<values>[^{}]{1,400})\}:warmup", _span),
+        _form(
+            EventKind.ENGINE_PHASE,
+            "Request failed during generation: ",
+            r"Request failed during generation: Server error: ",
+            phase="serving",
+            edge="told",
+        ),
         _form(EventKind.ENGINE_PHASE, "Warming up model", r"Warming up model", phase="warm-up", edge="begin"),
     ),
 )

@@ -65,6 +65,8 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     if "MPS allocated" in line.text or quoted(line.text, match.start()):
         return ()
     text = joined(line, _ENDS, _BEGINNINGS)
+    if text == line.text and line.text.rstrip().endswith("B."):  # the sentences on a line each, and cut after some
+        text = joined(line, (" memory in use",), _BEGINNINGS, 3)
     before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
     fields, device = _amounts(statement)
     who = _who(before)
@@ -252,10 +254,13 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
         backend="cudaMallocAsync",
         exception_type=exception[1] if exception else None,
         generation="sentences" if amounts else "bare",
+        node=next((text.strip() for text in line.preceding(1) if _NODE_NAME.match(text)), None) if not lead else None,
         **amounts,
     )
 
 
+_NODE_NAME = re.compile(r"\s{0,4}[A-Z]\w{2,60}\s*$")
+"""ComfyUI names the node on a line before the message."""
 _UNSET_LIMIT_BYTES = 1 << 62
 """Torch prints the largest number there is where nobody has set a fraction."""
 _MALLOC_ASYNC = {

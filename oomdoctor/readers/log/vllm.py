@@ -210,6 +210,7 @@ _KV: tuple[Pattern, ...] = (
         ", # CPU blocks: ",
         r"# \w{2,8} blocks: {gpu_blocks:n}, # CPU blocks: {cpu_blocks:n}",
     ),
+    _form(EventKind.ENGINE_KV_POOL, "# GPU blocks: ", r"# GPU blocks: {gpu_blocks:n}\s*$"),
     Pattern(" blocks: 0, # CPU blocks: ", r"# [GCXTN]PU blocks: 0, # CPU blocks: ", _no_blocks),
     _form(
         EventKind.ENGINE_KV_POOL,
@@ -405,6 +406,24 @@ _HOST: tuple[Pattern, ...] = (
     ),
 )
 
+
+def _sleep_pool(match: re.Match[str], line: Line) -> LogEvent:
+    """The pool that can sleep got no memory: at the start, or when it was to have its own again."""
+    before = [text for text in line.preceding(_SLEPT_BEFORE) if "wake_up" in text or "fall asleep" in text]
+    return event(
+        EventKind.ENGINE_BUFFER_FAILED,
+        line,
+        engine=_ENGINE,
+        purpose="unknown",
+        pool="sleep",
+        fatal=True,
+        wakes=bool(before) or None,
+    )
+
+
+_SLEPT_BEFORE = 60
+
+
 # --- serving and sleeping ---------------------------------------------------------------------------------------------
 _REPLICA = re.compile(r"\bEngine ([0-9]{1,12}): ")
 
@@ -462,14 +481,7 @@ _SERVING: tuple[Pattern, ...] = (
         phase="sleep",
         edge="end",
     ),
-    _form(
-        EventKind.ENGINE_BUFFER_FAILED,
-        "cumem_allocator.cpp:",
-        r"CUDA Error: out of memory at \S{0,300}cumem_allocator\.cpp:",
-        purpose="unknown",
-        pool="sleep",
-        fatal=True,
-    ),
+    reading("cumem_allocator.cpp:", r"CUDA Error: out of memory at \S{0,300}cumem_allocator\.cpp:", _sleep_pool),
 )
 
 _TOLD_TO_CLIENTS = _form(

@@ -135,3 +135,112 @@ def test_a_launcher_that_ends_the_rest_without_an_error_of_any_child():
     stated = only(f"{ENDED}\n[launch.py:324] ['python'] exits with return code = -9\n", K.PROCESS_KILLED)
     assert stated.fields["signal"] == 9
     assert events(f"{ENDED}\n[launch.py:324] ['python'] exits with return code = 1\n", K.PROCESS_KILLED) == []
+
+
+def test_a_binding_names_the_code_for_a_batch_without_a_slot():
+    found = only(
+        "Unhandled exception. LLamaDecodeError: llama_decode failed: 'NoKvSlot'", K.ENGINE_TOKEN_POOL_EXHAUSTED
+    )
+    assert found.fields["engine"] == "llama.cpp"
+
+
+def test_a_tensor_that_directml_could_not_place():
+    text = (
+        "RuntimeError: Could not allocate tensor with 50331648 bytes. There is not enough GPU video memory available!"
+    )
+    assert only(text, K.DEVICE_OOM).fields["requested_bytes"] == 50331648
+
+
+def test_vulkans_code_behind_a_status():
+    assert only("vma_allocator.cc:7: RESOURCE_EXHAUSTED; VK_ERROR_OUT_OF_DEVICE_MEMORY; vmaCreateBuffer;", K.DEVICE_OOM)
+
+
+OPENED = "name: GeForce\nTotal memory: 8.00GiB\nFree memory: {free}\n"
+RESERVED = "E cuda_driver.cc:9] failed to allocate 300.00M (314572800 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY"
+
+
+def test_a_reservation_on_a_device_that_was_mostly_taken_when_it_was_opened():
+    found = only(OPENED.format(free="300.00MiB") + RESERVED, K.DEVICE_OOM)
+    assert (found.fields["total_bytes"], found.fields["free_bytes"]) == (8 * GIB, 300 << 20)
+    assert events(OPENED.format(free="7.70GiB") + RESERVED, K.DEVICE_OOM) == []
+    assert events(RESERVED, K.DEVICE_OOM) == []
+
+
+def test_what_the_runtime_of_a_chip_found_free():
+    text = "(1) Resource exhausted: Attempting to allocate 96.00M. That was not possible. There are 64.00M free.; (0x1x0_HBM0)"
+    found = only(text, K.DEVICE_OOM)
+    assert (found.fields["requested_bytes"], found.fields["free_bytes"]) == (96 << 20, 64 << 20)
+
+
+INVOKED = "kernel: job invoked oom-killer: gfp_mask={mask}, order=0, oom_score_adj=0"
+
+
+@pytest.mark.parametrize(
+    ("mask", "constraint"),
+    [("0x100cca(GFP_HIGHUSER_MOVABLE)", "global"), ("0xcc0(GFP_KERNEL)", None), ("0xd0", None)],
+)
+def test_a_page_for_a_users_memory_is_asked_of_the_machine(mask, constraint):
+    assert only(INVOKED.format(mask=mask), K.KERNEL_OOM).fields.get("constraint") == constraint
+
+
+def test_a_signal_whose_name_is_wrapped():
+    text = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus\nerror. It is possible that"
+    assert only(text, K.SHM_EXHAUSTED).pid == 12
+    assert events("DataLoader worker (pid 12) is killed by signal: Bus\nTraceback", K.SHM_EXHAUSTED) == []
+
+
+def test_torchs_sentences_on_a_line_each_and_cut():
+    text = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB.\n"
+        "GPU 1 has a total capacity of 31.00 GiB of which 20.00 MiB is free.\n"
+        "Including non-PyTorch memory, this process has 30.00 GiB memory in use.\n"
+    )
+    found = only(text, K.DEVICE_OOM)
+    assert found.device == 1
+    assert found.fields["total_bytes"] == 31 * GIB
+    assert found.fields["process_used_bytes"] == 30 * GIB
+
+
+def test_tokens_available_without_a_blank():
+    text = "RuntimeError: Prefill out of memory. Try to lower your batch size.Try to allocate 900 tokens.Avaliable tokens:4096self.x"
+    found = only(text, K.ENGINE_TOKEN_POOL_EXHAUSTED)
+    assert (found.fields["needed_tokens"], found.fields["available_tokens"]) == (900, 4096)
+
+
+def test_pools_of_a_hybrid_model_that_all_hold_enough():
+    text = "RuntimeError: Prefill out of memory. Try to lower your batch size.\nTry to allocate 800 tokens.\nAvailable full tokens: 9000 (x)"
+    assert only(text, K.ENGINE_TOKEN_POOL_EXHAUSTED).fields["available_tokens"] == 9000
+
+
+REFUSED = "RuntimeError: CUDA Error: out of memory at /build/csrc/cumem_allocator.cpp:62"
+
+
+@pytest.mark.parametrize("before", ['  File "cumem.py", line 9, in wake_up', "It took 0.5 seconds to fall asleep."])
+def test_a_sleeping_engine_that_cannot_wake_up(before):
+    assert only(f"{before}\n{REFUSED}", K.ENGINE_BUFFER_FAILED).fields["wakes"] is True
+    assert "wakes" not in only(REFUSED, K.ENGINE_BUFFER_FAILED).fields
+
+
+def test_a_word_alone_as_a_reporter_types_it():
+    assert only("epoch 1\nkilled\n", K.PROCESS_KILLED)
+    assert events("epoch 1\nkilled the old run\n", K.PROCESS_KILLED) == []
+
+
+def test_a_server_that_tells_a_client_was_serving():
+    text = "GenerationError: Request failed during generation: Server error: CUDA out of memory. Tried to allocate 50.00 MiB."
+    assert only(text, K.ENGINE_PHASE).fields["phase"] == "serving"
+
+
+def test_the_pool_of_one_process_in_blocks():
+    assert only("INFO uniproc_executor.py:64] # GPU blocks: 3100", K.ENGINE_KV_POOL).fields["gpu_blocks"] == 3100
+
+
+def test_a_notebooks_kernel_that_is_started_again_had_vanished():
+    killed = only("INFO | KernelRestarter: restarting kernel (1/5), keep random ports", K.PROCESS_KILLED)
+    assert killed.fields["guess_only"] is True
+
+
+def test_the_node_before_the_allocators_words():
+    text = "VAEDecode\nAllocation on device \nThis error means you ran out of memory on your GPU.\n"
+    assert only(text, K.DEVICE_OOM).fields["node"] == "VAEDecode"
+    assert "node" not in only("all went well:\nAllocation on device \n", K.DEVICE_OOM).fields
