@@ -16,6 +16,7 @@ from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
 from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
+from .cut import may_be_cut, without_cut_figures
 from .document import is_document
 from .family import Family, Line
 from .index import TABLES, index_of
@@ -147,6 +148,8 @@ class _Reader:
         self.counted_to = 0
         self.stamps_left = _MOST_STAMPS
         """Failures of which it is still looked up when they were."""
+        self.cut = ""
+        """The last line, where it has no end and stops in a number."""
         self.stamped: tuple[int, float | None] = (0, None)
         """Where in the log it was last looked up, and what was found."""
 
@@ -163,6 +166,7 @@ class _Reader:
             done = self.handle(done, self.last_line_start(done))
             if progress is not None:
                 progress(chunks.bytes_read)
+        self.note_end()
         self.handle(done, len(self.buffer))
         self.keep(self.tables.close())
         self.count_lines(len(self.buffer))
@@ -177,6 +181,14 @@ class _Reader:
             lines_read,
             tuple(notes),
         )
+
+    def note_end(self) -> None:
+        """Remembers the last line of the log where it may have been cut within a number."""
+        tail = self.buffer[-_LONGEST:]
+        if tail and tail[-1:] not in b"\r\n":
+            start = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+            last = strip(clean(decode(tail[start:]))).text
+            self.cut = last if may_be_cut(last) else ""
 
     def last_line_start(self, done: int) -> int:
         """Up to where lines can be handled now, so that each still has its following lines in the buffer."""
@@ -287,7 +299,10 @@ class _Reader:
             for pattern in patterns:
                 if (match := pattern.compiled.search(line.text)) is None:
                     continue
-                for event in _events(pattern.build(match, line)):
+                events = _events(pattern.build(match, line))
+                if self.cut and span.start + _REACH > len(self.buffer):
+                    events = without_cut_figures(events, pattern, line, self.cut)
+                for event in events:
                     new = self.record(event, span, text) or new
         return new
 

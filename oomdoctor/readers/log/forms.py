@@ -28,12 +28,17 @@ def _scaled(factor: int) -> Callable[[str], FieldValue]:
     return scale
 
 
+def _size(text: str) -> FieldValue:
+    """Bytes; a decimal fraction whose unit is not there, as where a log was cut, is none."""
+    return parse_size(text) if "." not in text.rstrip(".") or not text[-1].isdigit() else None
+
+
 _UNITS: dict[str, tuple[str, Callable[[str], FieldValue]]] = {
     "bytes": (_NUMBER, _scaled(1)),
     "mib": (_NUMBER, _scaled(MIB)),
     "gib": (_NUMBER, _scaled(GIB)),
     "gb": (_NUMBER, _scaled(10**9)),
-    "size": (_NUMBER + r"(?:\.? ?(?:[KMGT]i?B|[Bb]ytes?|B)\b)?", parse_size),
+    "size": (_NUMBER + r"(?:\.? ?(?:[KMGT]i?B|[Bb]ytes?|B)\b)?", _size),
     "n": (r"-?[0-9]{1,12}(?:,[0-9]{3}){0,4}", lambda text: int(text.replace(",", ""))),
     "x": (_NUMBER, lambda text: float(text.replace(",", ""))),
     "percent": (_NUMBER, lambda text: float(text.replace(",", "")) / 100),
@@ -62,8 +67,9 @@ def read_fields(match: re.Match[str]) -> Fields:
     fields: Fields = {}
     for group, text in match.groupdict().items():
         name, read = _reader(group)
-        if text is not None and read is not None:
-            fields[name] = read(text)
+        value = None if text is None or read is None else read(text)
+        if value is not None:
+            fields[name] = value
     return fields
 
 

@@ -137,7 +137,7 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
     "[": (
         _Prefix(re.compile(r"\[(?:rank|default|trainer|worker)?(\d{1,6})\]:[ ]?"), _rank),
         _Prefix(re.compile(r"\[(?:[Rr]ank|RANK)[ :=]{0,2}(\d{1,6})\]:?[ ]?"), _rank),
-        _Prefix(re.compile(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>:[ ]?"), _rank),
+        _Prefix(re.compile(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err|diag)>:"), _rank),
         _Prefix(re.compile(r"\[pod/[\w./-]{1,300}\][ ]"), _writer),
         _Prefix(re.compile(rf"\[(?P<time>{_ISO})((?: [A-Z]{{2,3}}\d{{1,4}}){{0,6}})\](?:[ ]|$)"), _stamp),
         _Prefix(re.compile(r"\[ {0,8}\d{1,9}\.\d{3,6}\](?:\[ {0,8}[TC]\d{1,9}\])?[ ]"), _rest),

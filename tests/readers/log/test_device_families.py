@@ -230,7 +230,7 @@ EACH: list[tuple[str, tuple[K, dict[str, Any]]]] = [
 
 @pytest.mark.parametrize(("text", "expected"), EACH)
 def test_each_form(text: str, expected: tuple[K, dict[str, Any]]) -> None:
-    (event,) = said(text)
+    (event,) = said(f"{text}\n")
     assert (event.kind, dict(event.fields)) == expected
 
 

@@ -201,7 +201,7 @@ KILLS = [
 
 @pytest.mark.parametrize(("text", "expected"), HOST + KILLS)
 def test_each_form(text: str, expected: tuple[K, dict[str, Any]]) -> None:
-    (event,) = said(text)
+    (event,) = said(f"{text}\n")
     assert (event.kind, dict(event.fields)) == expected
 
 
