@@ -250,6 +250,22 @@ def test_beams_and_parallel_answers_multiply_the_cache(arguments, count):
     assert count is None or f"instead of {count}" in offered[0]
 
 
+@pytest.mark.parametrize(("asked", "count"), [("n=4", 4), ("n=1, best_of=6", 6), ("n=1", None)])
+def test_a_server_s_requests_for_several_answers_multiply_its_cache(asked, count):
+    found = ask(
+        f"""\
+INFO 05-02 10:10:00 [logger.py:43] Received request cmpl-1: prompt: None, params: SamplingParams({asked}, seed=None), x
+INFO 05-02 10:10:01 [loggers.py:116] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation throughput: \
+1200.0 tokens/s, Running: 60 reqs, Waiting: 40 reqs, GPU KV cache usage: 99.6%, Prefix cache hit rate: 10.0%
+WARNING 05-02 10:10:02 [scheduler.py:1057] Sequence group 17 is preempted by PreemptionMode.RECOMPUTE mode because \
+there is not enough KV cache space. total_num_cumulative_preemption=51
+"""
+    )
+    assert first(found).cause == "kv-pressure"
+    assert found.facts.value("activity.sequences_per_request") == count
+    assert any(remedy.id == "fewer-answers" for remedy in first(found).remedies) is (count is not None)
+
+
 def test_dashes_pasted_from_a_document_are_read_and_told():
     found = ask(
         "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in "

@@ -76,6 +76,8 @@ def _overruled(match: re.Match[str], line: Line) -> LogEvent:
 
 _LAUNCH = _BEHIND + _PROGRAM
 _ERROR = r"(?P<program>[\w./-]{1,80}(?: [a-z-]{1,20})?): error: "
+_SEVERAL = "(?:[2-9]|[1-9][0-9]{1,3})"
+"""Of the requests that a server logs only those for several answers are looked at."""
 _CALLS = r"\b(?:GenerationConfig|generate)\((?=.{0,2000}=)|\b(?:GenerationConfig|\.generate)\(\s*$"
 
 FAMILY = Family(
@@ -95,6 +97,12 @@ FAMILY = Family(
         Pattern("GenerationConfig(", _CALLS, _code),
         Pattern(".generate(", _CALLS, _code),
         Pattern("LLM(", r"(?<![\w.])(?:vllm\.)?LLM\((?=.{0,2000}=)|(?<![\w.])(?:vllm\.)?LLM\(\s*$", _code),
+        Pattern(
+            ", ",
+            r"\bSamplingParams\((?P<several>n=[0-9]{1,4}(?:, best_of=[0-9]{1,4})?), ",
+            lambda match, line: event(EventKind.CODE, line, code=f"SamplingParams({match['several']})"),
+            led_by=rf"SamplingParams\(n=(?:{_SEVERAL}|[0-9]{{1,4}}, best_of={_SEVERAL})",
+        ),
         Pattern(".generation_config.kv_cache_dtype", r"\.generation_config\.kv_cache_dtype ?=(?!=)", _code),
         Pattern(".config.max_seq_len", r"\.config\.max_seq_len ?=(?!=)", _code),
         Pattern(".config.sliding_window", r"\.config\.sliding_window ?=(?!=)", _code),

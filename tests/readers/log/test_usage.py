@@ -111,5 +111,20 @@ def test_a_launch_line_behind_what_shells_and_files_put_there(lead):
     assert read(f"{lead}vllm serve m --cache-ttl 60", K.COMMAND_LINE) == [{"command": "vllm serve m --cache-ttl 60"}]
 
 
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ("n=4, presence_penalty=0.0", ["SamplingParams(n=4)"]),
+        ("n=16, best_of=16, presence_penalty=0.0", ["SamplingParams(n=16, best_of=16)"]),
+        ("n=1, best_of=8, presence_penalty=0.0", ["SamplingParams(n=1, best_of=8)"]),
+        ("n=1, best_of=1, presence_penalty=0.0", []),
+        ("n=1, presence_penalty=0.0", []),
+    ],
+)
+def test_requests_for_several_answers(asked, code):
+    line = f"INFO 05-02 10:10:00 [logger.py:43] Received request cmpl-1: params: SamplingParams({asked}), x\n"
+    assert [one["code"] for one in read(line, K.CODE)] == code
+
+
 def test_asking_is_not_setting():
     assert read("if model.config.max_seq_len == 8192: pass", K.CODE) == []
