@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactType
+from .asked_settings import options_of
 from .deriver import computed
 
 _NAMES = {
@@ -23,6 +24,7 @@ _NAMES = {
     "transformers",
 }
 _FAR_MORE = 8
+_VLLM_BLOCK_TOKENS = 16
 _PURPOSES = {"weights", "kv", "compute", "runtime", "workspace", "unknown"}
 _WARMUPS = {"sampler", "pooler", "prefill", "graph"}
 
@@ -40,6 +42,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if handler is not None:
             handler(event, facts)
     _put_sums(evidence, facts)
+    _put_pool_of_blocks(evidence, facts)
     _put_usage(evidence, facts)
     _put_per_token(facts)
 
@@ -113,7 +116,9 @@ def _kv_available(event: LogEvent, facts: FactSet) -> None:
 
 
 def _kv_pool(event: LogEvent, facts: FactSet) -> None:
-    _copy(event, facts, kv_pool_tokens="pool_tokens", max_length_tokens="max_length_tokens")
+    _copy(event, facts, max_length_tokens="max_length_tokens")
+    if event.fields.get("sub_pool") is None:
+        _copy(event, facts, kv_pool_tokens="pool_tokens")
     if event.fields.get("buffer") is None and event.fields.get("sub_pool") is None:
         _copy(event, facts, kv_pool_bytes="pool_bytes")
 
@@ -315,6 +320,22 @@ def _put_sums(evidence: Evidence, facts: FactSet) -> None:
                 parts[buffer], source = size, event.source
         if source is not None:
             facts.put(fact, sum(parts.values()), source)
+
+
+def _put_pool_of_blocks(evidence: Evidence, facts: FactSet) -> None:
+    """Tokens of a pool that is printed in blocks: times the tokens of one, which vLLM does not print where they are 16."""
+    pools = evidence.of_kind(EventKind.ENGINE_KV_POOL)
+    blocks = next((event for event in reversed(pools) if event.size("gpu_blocks")), None)
+    if blocks is None or blocks.fields.get("sub_pool") is not None:
+        return
+    count, chosen = blocks.size("gpu_blocks") or 0, options_of(evidence).get("block-size")
+    sizes = [size for event in (blocks, *reversed(pools)) if (size := event.size("block_tokens"))]
+    if not sizes and chosen is not None and chosen.isdecimal():
+        sizes = [int(chosen)]
+    elif not sizes and chosen in (None, "None") and blocks.word("engine") == "vllm":
+        sizes = [_VLLM_BLOCK_TOKENS]
+    if sizes:
+        facts.put("engine.kv_pool_tokens", count * sizes[0], blocks.source)
 
 
 def _put_usage(evidence: Evidence, facts: FactSet) -> None:

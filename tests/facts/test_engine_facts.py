@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from given import event, facts_of, gib, mib
 
+from oomdoctor.facts import derive_facts
 from oomdoctor.model.events import EventKind
+from oomdoctor.model.evidence import Evidence
 
 
 def test_a_profile_gives_the_whole_identity():
@@ -83,3 +86,20 @@ def test_the_command_shows_who_chose_the_context():
     assert facts_of(command="llama-server -m x.gguf –c 4096").value("engine.context_set_by_user") is True
     assert facts_of(command="vllm serve MODEL").value("engine.context_set_by_user") is False
     assert facts_of(command="python app.py").value("engine.context_set_by_user") is None
+
+
+@pytest.mark.parametrize(
+    ("events", "command", "tokens"),
+    [
+        ([{"engine": "vllm", "gpu_blocks": 6100, "cpu_blocks": 2048}], None, 97_600),
+        ([{"engine": "vllm", "gpu_blocks": 6100}], "vllm serve m --block-size 32", 195_200),
+        ([{"engine": "vllm", "gpu_blocks": 6100}, {"engine": "vllm", "pool_tokens": 90_000}], None, 90_000),
+        ([{"engine": "tgi", "gpu_blocks": 12_345, "block_tokens": 1}], None, 12_345),
+        ([{"engine": "tensorrt-llm", "gpu_blocks": 18}, {"engine": "tensorrt-llm", "block_tokens": 64}], None, 1152),
+        ([{"engine": "tensorrt-llm", "gpu_blocks": 18}], None, None),
+        ([{"engine": "sglang", "pool_tokens": 50_000}, {"pool_tokens": 700, "sub_pool": "swa"}], None, 50_000),
+    ],
+)  # fmt: skip
+def test_tokens_of_a_pool_that_is_printed_in_blocks(events, command, tokens):
+    printed = tuple(event(EventKind.ENGINE_KV_POOL, **fields) for fields in events)
+    assert derive_facts(Evidence(events=printed, command=command)).size("engine.kv_pool_tokens") == tokens
