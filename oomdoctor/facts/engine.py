@@ -323,7 +323,7 @@ def _put_sums(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _put_pool_of_blocks(evidence: Evidence, facts: FactSet) -> None:
-    """Tokens of a pool that is printed in blocks: times the tokens of one, which vLLM does not print where they are 16."""
+    """Tokens of a pool that is printed in blocks; how many one has, vLLM does not print where it is 16."""
     pools = evidence.of_kind(EventKind.ENGINE_KV_POOL)
     blocks = next((event for event in reversed(pools) if event.size("gpu_blocks")), None)
     if blocks is None or blocks.fields.get("sub_pool") is not None:
