@@ -18,6 +18,19 @@ _PATTERNS = {
     "olmo2": 4,
     "gemma3n": 5,
 } | WINDOW_PATTERN
+_TELLING = (
+    "window", "swa", "ssm.", "wkv", "conv", "time_mix", "token_shift", "lora_rank", "_mla", "latent", "indexer", "recurr",
+    "shared_kv", "cross", "compress", "full_attention", "linear", "chunk", "memory", "state", "pattern", "kda",
+)  # fmt: skip
+"""Parts of keys that speak of what is kept."""
+_READ = frozenset(
+    ("attention.sliding_window", "attention.sliding_window_pattern", "attention.shared_kv_layers",
+     "attention.kv_lora_rank", "attention.q_lora_rank", "attention.key_length_mla", "attention.value_length_mla",
+     "attention.key_length_swa", "attention.value_length_swa", "rope.freq_base_swa", "rope.dimension_count_swa",
+     "ssm.state_size", "ssm.inner_size", "ssm.conv_kernel", "ssm.group_count", "ssm.time_step_rank", "ssm.dt_b_c_rms",
+     "full_attention_interval")
+)  # fmt: skip
+_CONVOLUTIONS = ("lfm2", "lfm2moe")
 _NO_WINDOW = frozenset(("llama", "phi3", "qwen2", "qwen3", "mistral3"))
 """Architectures whose windowed layers llama.cpp keeps in full."""
 
@@ -36,6 +49,7 @@ class _Metadata:
         self._family = family
 
     def architecture(self) -> Architecture:
+        self._refuse_strange_keys()
         layers = self._number("block_count")
         if layers > 10_000:
             raise InputRefused(f"{self._where}: {layers} layers are not those of a model")
@@ -81,6 +95,18 @@ class _Metadata:
             ),
         )
 
+    def _refuse_strange_keys(self) -> None:
+        """A key that may change what is kept, and that is not read here."""
+        for key, value in self._file.metadata.items():
+            name = key.removeprefix(f"{self._family}.")
+            read = name in _READ or (name == "shortconv.l_cache" and self._family in _CONVOLUTIONS)
+            if name != key and value and not read and any(part in name for part in _TELLING):
+                raise InputRefused(
+                    _(
+                        "{where}: the key {key} may change what is kept, and is not known here; it is not guessed"
+                    ).format(where=self._where, key=key)
+                )
+
     def _attention(self, kept: int, heads: int, hidden: int, window: int | None) -> Cache:
         rank = self._maybe("attention.kv_lora_rank")
         width = self._maybe("attention.key_length") or head_width_of(hidden, heads)
@@ -89,6 +115,9 @@ class _Metadata:
                 f"{self._where}: the key {self._family}.attention.key_length is missing; it is not guessed"
             )
         value = self._maybe("attention.value_length") or width
+        if window is not None:
+            width = self._maybe("attention.key_length_swa") or width
+            value = self._maybe("attention.value_length_swa") or value
         if rank is not None and self._has("attention.key_length_mla"):
             rope = self._number("rope.dimension_count")
             nope = self._number("attention.key_length_mla") - rope
@@ -112,6 +141,10 @@ class _Metadata:
 
     def _states(self, layers: int, kept: list[int]) -> list[State | None]:
         """Layers that keep a state: those without KV heads, or all but each `full_attention_interval`-th."""
+        columns = self._maybe("shortconv.l_cache") if self._family in _CONVOLUTIONS else None
+        if columns is not None:
+            convolution = State(self._number("embedding_length"), columns, 0)
+            return [None if kept[layer] else convolution for layer in range(layers)]
         if not self._has("ssm.state_size"):
             return [None] * layers
         inner, size = self._number("ssm.inner_size"), self._number("ssm.state_size")

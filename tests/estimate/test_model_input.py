@@ -313,6 +313,31 @@ def test_a_gguf_key_that_is_missing_is_named(tmp_path: Path, changes: dict[str, 
         read_model(path)
 
 
+def test_a_gguf_key_that_may_change_what_is_kept_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    for key in ("attention.indexer.head_count", "wkv.head_size", "attention.compress_ratio", "shortconv.l_cache"):
+        write_gguf(path, metadata("llama", **{key: 4}), {})
+        with pytest.raises(InputRefused, match=f"the key llama.{key} may change"):
+            read_model(path)
+
+
+def test_gguf_convolutions_and_windows_of_another_width(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    lists = {"attention.head_count_kv": [0, 2], "shortconv.l_cache": 3, "block_count": 2}
+    write_gguf(path, metadata("lfm2", **lists), {})
+    kept = read_model(path).architecture.caches
+    assert isinstance(kept[0], State)
+    assert (kept[0].conv_kernel, kept[0].recurrent_elements) == (3, 0)
+    assert isinstance(kept[1], Attention)
+    swa = {"attention.sliding_window": 8, "attention.key_length_swa": 16, "attention.value_length_swa": 16}
+    write_gguf(path, metadata("gemma3", **swa), {})
+    widths = {
+        each.window: each.key_width for each in read_model(path).architecture.caches if isinstance(each, Attention)
+    }
+    assert widths[8] == 16
+    assert widths.get(None) != 16
+
+
 def test_all_parts_of_a_split_gguf_are_needed(tmp_path: Path) -> None:
     first, second = tmp_path / "m-00001-of-00002.gguf", tmp_path / "m-00002-of-00002.gguf"
     write_gguf(first, metadata(), {"a": (0, [10], 40)})
