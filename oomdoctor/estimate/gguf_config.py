@@ -19,8 +19,9 @@ _PATTERNS = {
     "gemma3n": 5,
 } | WINDOW_PATTERN
 _TELLING = (
-    "window", "swa", "ssm.", "wkv", "conv", "time_mix", "token_shift", "lora_rank", "_mla", "latent", "indexer", "recurr",
-    "shared_kv", "cross", "compress", "full_attention", "linear", "chunk", "memory", "state", "pattern", "kda",
+    "window", "swa", "ssm.", "wkv", "conv", "time_mix", "token_shift", "lora_rank", "_mla", "latent", "indexer",
+    "recurr", "shared_kv", "cross", "compress", "full_attention", "linear", "chunk", "memory", "state", "pattern",
+    "kda",
 )  # fmt: skip
 """Parts of keys that speak of what is kept."""
 _READ = frozenset(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import InputRefused, UsageError
 from ..estimate.answer import default_context
-from ..estimate.budget import Settings
+from ..estimate.budget import Settings, cache_settings
 from ..estimate.dtypes import ElementType, element_type
 from ..estimate.engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine, ranks_refused
 from ..estimate.fields import type_of_field
+from ..estimate.kv_cache import bytes_per_token
 from ..estimate.loading import as_engine_loads, quantised_at_load
 from ..estimate.model_input import Model, loaded_as
+from ..estimate.tensors import tokens_within
 from ..knobs.versions import version_key
 from ..language import _
 from ..model.events import EventKind
@@ -42,6 +44,8 @@ class Asked:
 
     model: Model
     settings: Settings
+    seen_tokens: int | None = None
+    """Of the keys and values that were there, where these alone tell a length."""
 
 
 def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
@@ -91,6 +95,26 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         packed_latent=packed,
     )
     return Asked(_as_loaded(model, options, engine), settings)
+
+
+def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
+    """The same of a program's own loop: where no engine is named, and the census saw weights.
+
+    Where nothing tells a length, it is that of the keys and values that were there.
+    """
+    capacity, options = capacity_of(facts), options_of(evidence)
+    member = next((each for each in facts.members(Scope.DEVICE) if facts.value("oom.failed", each)), None)
+    if capacity is None or member is None or not facts.size("owner.weights_bytes", member):
+        return None
+    loaded = _as_loaded(model, options, TRANSFORMERS)
+    told = context_of(options, facts) or facts.size("activity.input_tokens")
+    settings = Settings(TRANSFORMERS, capacity, told or 1, concurrency_of(options))
+    per_token = bytes_per_token(loaded.architecture, cache_settings(loaded, settings))
+    kept = facts.size("owner.kv_bytes", member)
+    if told is not None or not kept or not per_token or loaded.architecture.windowed:
+        return Asked(loaded, settings)
+    seen = max(1, tokens_within(kept, 1, per_token))
+    return Asked(loaded, replace(settings, context=seen, concurrency=1), seen)
 
 
 def _as_loaded(model: Model, options: Mapping[str, str | None], engine: Engine) -> Model:

@@ -29,7 +29,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
 from ..model.units import format_bytes
-from .asked_settings import asked_of, concurrency_of, context_of, options_of
+from .asked_settings import Asked, asked_of, asked_of_loop, concurrency_of, context_of, options_of
 from .asked_training import training_of
 from .beside import beside, differs
 from .deriver import computed
@@ -67,9 +67,12 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
     try:
         asked = None if model is None else asked_of(evidence, facts, model)
         if asked is not None:
-            return Reckoned(_of_model(asked.model, asked.settings, facts))
+            return Reckoned(_of_model(asked, facts))
         training = training_of(evidence, facts, model)
-        return Reckoned(None if training is None else estimated_training(training, model, facts))
+        if training is not None:
+            return Reckoned(estimated_training(training, model, facts))
+        asked = None if model is None or _names_engine(facts) else asked_of_loop(evidence, facts, model)
+        return Reckoned(None if asked is None else _of_model(asked, facts))
     except InputRefused as error:
         return Reckoned(None, None if model is None or model.path == LOG else str(error))
 
@@ -85,7 +88,12 @@ def put_facts(found: Estimated, facts: FactSet) -> None:
     facts.put("estimate.fitting_concurrency", found.fitting_concurrency, source)
 
 
-def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
+def _names_engine(facts: FactSet) -> bool:
+    return facts.value("engine.name") is not None
+
+
+def _of_model(asked: Asked, facts: FactSet) -> Estimated:
+    model, settings = asked.model, asked.settings
     budget = budget_of(model, settings)
     parts = tuple(_parts(model, settings, budget, facts))
     room = next((part.observed_bytes for part in parts if part.what == _POOL and part.observed_bytes is not None), None)
@@ -96,6 +104,12 @@ def _of_model(model: Model, settings: Settings, facts: FactSet) -> Estimated:
     longest = largest_context(model, real, settings.concurrency)
     cache = budget.part(CACHE).bytes
     sentences = [_demand(cache, budget.pool_bytes - taken, settings.concurrency, settings.context)]
+    if asked.seen_tokens is not None:
+        sentences = [
+            _("The keys and values that were there are {count} tokens of this model.").format(
+                count=f"{asked.seen_tokens:,}"
+            )
+        ]
     sentences.append(_fitting(settings.context, most, settings.concurrency, longest))
     sentences.extend(_differing(parts))
     if facts.value("engine.speculative"):

@@ -157,10 +157,23 @@ def test_what_the_estimate_does_not_know_is_said(
     assert why in (found.why_not or "")
 
 
-def test_an_inference_is_no_training(llama: Model) -> None:
-    kv = replace(PARAMETER, category="kv", owner="list 'cache' local to generate()")
-    frames = (StackFrame("/srv/serve.py", 3, "generate", "model(ids)"),)
-    assert reckoned(PARAMETER, kv, model=llama, frames=frames, command="python serve.py") == (None, None)
+GENERATE = (StackFrame("/srv/serve.py", 3, "generate", "model(ids)"),)
+
+
+def test_a_loop_of_one_s_own_is_an_inference_whose_cache_is_so_many_tokens(llama: Model) -> None:
+    weights = replace(PARAMETER, bytes=2 * 8_030_261_248, largest_dtype="bfloat16")
+    kv = replace(PARAMETER, category="kv", owner="list 'cache' local to generate()", bytes=50_000 * 131_072)
+    found = reckoned(weights, kv, model=llama, frames=GENERATE, command="python serve.py", total=gib(24))
+    parts = parts_of(found)
+    assert parts["weights"].estimated_bytes == parts["weights"].observed_bytes
+    assert found.estimated is not None
+    assert found.estimated.sentences[0] == "The keys and values that were there are 50,000 tokens of this model."
+    assert found.estimated.sentences[-1] == "What was observed agrees with the estimate."
+    # Loaded in float32 they are twice as large: that is what differs.
+    wide = reckoned(replace(weights, bytes=4 * 8_030_261_248), kv, model=llama, frames=GENERATE, command="python s.py")
+    assert wide.estimated is not None
+    assert wide.estimated.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 29.92 GiB observed."
+    assert reckoned(PARAMETER, kv, frames=GENERATE, command="python serve.py") == (None, None)
 
 
 def printed(**changes: object) -> str:
