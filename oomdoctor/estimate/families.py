@@ -79,7 +79,8 @@ ORDINARY = frozenset(
     (
         "afmoe", "apertus", "apertus1p5_text", "arcee", "aria_text", "biogpt", "bitnet", "cohere2_moe", "ctrl", "cwm",
         "diffllama", "doge", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "exaone_moe", "falcon_mamba", "flex_olmo",
-        "flint", "glm", "glm4_moe", "glm4_moe_lite", "gpt-sw3", "granite_swa", "granitemoe", "granitemoe_swa",
+        "flint", "glm", "glm4_moe", "glm4_moe_lite", "gemma4_unified_text", "gpt-sw3",
+        "granite_swa", "granitemoe", "granitemoe_swa",
         "granitemoeshared", "helium", "hy_v3", "hyperclovax", "internlm3", "iquestcoder", "jais2", "jetmoe", "kolibri1",
         "laguna", "lara_mini", "lfm3", "mellum", "minimax_m2", "minimax_m3_vl_text", "ministral3", "mpt", "nanochat",
         "nemotron", "olmo", "olmo2", "olmoe", "persimmon", "phimoe", "qwen2_moe", "qwen3_5_moe_text", "sarvam_moe",
@@ -89,8 +90,8 @@ ORDINARY = frozenset(
 """Families whose tiny models keep what their fields say, to the byte (tests/estimate/test_transformers.py)."""
 
 UNCOUNTED = frozenset(
-    ("afmoe", "aria_text", "doge", "exaone_moe", "flint", "glm_moe_dsa", "hy_v3", "hy_v4", "jetmoe",
-     "mllama_text_model")
+    ("afmoe", "aria_text", "doge", "dots1", "exaone_moe", "flint", "glm_moe_dsa", "hy_v3", "hy_v4",
+     "jetmoe", "lfm2_moe", "mllama_text_model")
 )  # fmt: skip
 """Families whose weights are more, or fewer, than their fields tell."""
 
@@ -99,7 +100,8 @@ KNOWN = (
     | TIED | UNGATED | ORDINARY
     | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "gemma3n_text", "llama4", "mllama_text_model", "mamba", "mamba2",
        "bamba", "granitemoehybrid", "falcon_h1", "zamba2", "minimax", "lfm2", "lfm2_moe", "qwen3_5", "qwen3_5_moe",
-       "olmo_hybrid", "kimi_k2", "glm_moe_dsa", "hy_v4", "mimo_v2_flash", "umt5", "longt5"}
+       "olmo_hybrid", "kimi_k2", "glm_moe_dsa", "hy_v4", "mimo_v2_flash", "axk1", "youtu", "sarvam_mla", "dots1",
+       "hunyuan_v1_dense", "mt5", "umt5", "longt5"}
 )  # fmt: skip
 """Families whose fields were looked at; of another one it is said that this is assumed, or it is refused."""
 

@@ -219,7 +219,7 @@ def test_a_plain_unknown_family_is_counted_as_assumed() -> None:
     plain = {
         "model_type": "never-heard-of", "num_key_value_heads": 2, "use_cache": True, "rope_scaling": {"factor": 8},
         "n_shared_experts": 1, "moe_layer_freq": 1, "layer_types": ["full_attention"] * 2, "sliding_window": 4096,
-        "use_sliding_window": False, "max_window_layers": 28,
+        "use_sliding_window": False, "max_window_layers": 28, "qkv_bias": True,
     }  # fmt: skip
     found = architecture_of({**GOOD, **plain}, "config.json")
     assert found.unknown

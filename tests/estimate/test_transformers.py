@@ -24,6 +24,7 @@ _TINY = {
     "vocab_size": 64, "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2,
     "num_hidden_layers": 4, "pad_token_id": None, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
+_NULL = ("pad_token_id", "num_hidden_layers")
 _MLA = {"kv_lora_rank": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "qk_nope_head_dim": 16, "num_key_value_heads": 4}
 _DELTA = {
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
@@ -96,13 +97,39 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """A family's `model_type`, what follows an underscore that is no part of it left out, and what differs from _TINY."""
 
+_DEEPSEEK = {
+    **_MLA, "q_lora_rank": 16, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
+    "topk_group": 1, "first_k_dense_replace": 1, "moe_intermediate_size": 16,
+}  # fmt: skip
+_INDEXED = {**_DEEPSEEK, "index_n_heads": 2, "index_head_dim": 16, "index_topk": 8}
+_GPTJ = {"hidden_size": None, "num_hidden_layers": 3, "num_attention_heads": None, "num_key_value_heads": None,
+         "intermediate_size": None, "n_embd": 64, "n_layer": 3, "n_head": 4, "rotary_dim": 8}  # fmt: skip
+CACHES: dict[str, dict[str, Any]] = {
+    **FAMILIES,
+    "axk1": _DEEPSEEK,
+    "youtu": _DEEPSEEK,
+    "sarvam_mla": _DEEPSEEK,
+    "deepseek_v2": {**_DEEPSEEK, "topk_method": "greedy"},
+    "deepseek_v32": _INDEXED,
+    "glm_moe_dsa": _INDEXED,
+    "dots1": {key: value for key, value in _DEEPSEEK.items() if key not in {*_MLA, "q_lora_rank"}},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "ministral": {"head_dim": 16, "sliding_window": 16},
+    "gptj": _GPTJ,
+    "codegen": _GPTJ,
+    "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "conv"], "num_experts": 4, "num_experts_per_tok": 2,
+                 "moe_intermediate_size": 16, "num_dense_layers": 1},
+}  # fmt: skip
+"""Families whose caches alone are compared besides."""
+
 _REFUSED = ("hy_v4", "gemma3n_text", "gemma4_text", "nemotron_h", "zamba2", "minimax", "lfm2")
 """Families whose weights are not counted from a configuration."""
 
 
 def made(name: str) -> Any:
     family = name.removesuffix("_windowed").removesuffix("_new")
-    return transformers.CONFIG_MAPPING[family](**{**_TINY, **FAMILIES[name]})
+    fields = {key: value for key, value in {**_TINY, **CACHES[name]}.items() if value is not None or key in _NULL}
+    return transformers.CONFIG_MAPPING[family](**fields)
 
 
 def cache_bytes(cache: Any) -> int:
@@ -117,7 +144,7 @@ def cache_bytes(cache: Any) -> int:
     return total
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", CACHES)
 def test_the_cache_of_a_tiny_model(name: str) -> None:
     config = made(name)
     torch.manual_seed(0)
