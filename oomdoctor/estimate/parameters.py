@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from ..errors import InputRefused
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .families import UNCOUNTED
-from .tensors import embedding_elements
+from .tensors import embedding_elements, projection_elements
 
 
 def count_parameters(architecture: Architecture, where: str) -> int:
@@ -83,7 +83,7 @@ def _mixer(architecture: Architecture, cache: Cache) -> int:
 
 
 def _dense_mlp(architecture: Architecture) -> int:
-    return (3 if architecture.gated else 2) * architecture.hidden * (architecture.intermediate or 0)
+    return projection_elements(architecture.hidden, architecture.intermediate or 0, 3 if architecture.gated else 2)
 
 
 def _mlps(architecture: Architecture) -> int:
@@ -91,9 +91,9 @@ def _mlps(architecture: Architecture) -> int:
     hidden, experts = architecture.hidden, architecture.experts
     if experts is None:
         return architecture.layers * _dense_mlp(architecture)
-    each = experts.count * matrices * hidden * experts.width + hidden * experts.count
-    shared = matrices * hidden * experts.shared_width
-    dense = (architecture.layers - experts.layers) * matrices * hidden * (architecture.intermediate or 0)
+    each = experts.count * projection_elements(hidden, experts.width, matrices) + hidden * experts.count
+    shared = projection_elements(hidden, experts.shared_width, matrices)
+    dense = (architecture.layers - experts.layers) * _dense_mlp(architecture)
     return experts.layers * (each + shared) + dense
 
 
@@ -110,7 +110,7 @@ def quantised_parts(
     experts = architecture.experts
     if method == "mxfp4" and experts is not None:
         matrices = 3 if architecture.gated else 2
-        inside = experts.layers * experts.count * matrices * architecture.hidden * experts.width
+        inside = experts.layers * experts.count * projection_elements(architecture.hidden, experts.width, matrices)
         return inside * 17 // 32, parameters - inside
     if method == "fp8":
         return parameters - plain, plain

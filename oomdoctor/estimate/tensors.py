@@ -23,6 +23,16 @@ def embedding_elements(vocabulary: int, hidden: int) -> int:
     return vocabulary * hidden
 
 
+def projection_elements(hidden: int, width: int, matrices: int = 1) -> int:
+    """So many matrices between the residual stream and something of that width: an MLP's, an expert's."""
+    return matrices * hidden * width
+
+
+def middle_elements(positions: int, intermediate: int) -> int:
+    """What an MLP makes of so many positions between its projections."""
+    return positions * intermediate
+
+
 def row_elements(kv_heads: int, width: int) -> int:
     """Keys, or values, of one token in one layer."""
     return kv_heads * width

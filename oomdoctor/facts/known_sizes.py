@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ..estimate.tensors import middle_elements, projection_elements
 from ..language import N_
 from .factoring import Factors
 
@@ -94,23 +95,24 @@ def _projections(least: int, most: int, known: Known) -> Iterator[Factors]:
     if known.experts and known.expert_width:
         for cards in _cards(known):
             for count, which in ((2, both), (1, one)):
-                size = known.experts * count * known.expert_width * known.hidden * 2 // cards
+                size = known.experts * 2 * projection_elements(known.hidden, known.expert_width, count) // cards
                 if least <= size <= most:
-                    product = f"{known.experts} experts × {count * known.expert_width} × {known.hidden} × 2 bytes"
+                    rows = projection_elements(1, known.expert_width, count)
+                    product = f"{known.experts} experts × {rows} × {known.hidden} × 2 bytes"
                     said = N_("{which} of all experts of a layer, in 16 bits").format(which=which)
                     if cards > 1:
                         product, said = f"{product} ÷ {cards}", N_("{said}, of one card's share").format(said=said)
                     yield Factors("projections", product, said, None)
     for count, which in ((2, both), (1, one)) if known.intermediate else ():
-        if known.intermediate and least <= count * known.intermediate * known.hidden * 2 <= most:
-            product = f"{count * known.intermediate} × {known.hidden} × 2 bytes"
+        if known.intermediate and least <= 2 * projection_elements(known.hidden, known.intermediate, count) <= most:
+            product = f"{projection_elements(1, known.intermediate, count)} × {known.hidden} × 2 bytes"
             yield Factors("projections", product, N_("{which} of a layer's MLP, in 16 bits").format(which=which), None)
 
 
 def _activations(least: int, most: int, known: Known) -> Iterator[Factors]:
     for length in known.lengths if known.intermediate else ():
         for width, name in _WIDTHS:
-            if known.intermediate and least <= length * known.intermediate * width <= most:
+            if known.intermediate and least <= middle_elements(length, known.intermediate) * width <= most:
                 product = N_("{length} positions × {wide} × {size} bytes").format(
                     length=length, wide=known.intermediate, size=width
                 )
