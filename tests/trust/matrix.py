@@ -25,11 +25,7 @@ class Item:
 
 
 _SAME = "status, standard output and error"
-_ALL = "test_inside_one_shell"
-
-
-def _inside(what: str) -> Item:
-    return Item(what, _SAME, (f"trust/test_commands::{_ALL}",))
+_INSIDE = ("trust/test_commands::test_inside_one_shell", "trust/test_commands::test_more_inside_one_shell")
 
 
 GROUPS: dict[str, tuple[Item, ...]] = {
@@ -226,16 +222,12 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         ),
     ),
     "Commands": (
-        *map(
-            _inside,
-            (
-                "`python script`, `-m`, `-c`, `-`, `-i`",
-                "`python -I`, `-S`, `-E`, `-B -u -O`",
-                "another venv, a prefix as conda makes it, Python 2.7 and 3.6–3.13",
-                "shell scripts, traps, here-documents, xargs, exec",
-                "nohup, timeout, env -i, nice, setsid inside",
-                "multiprocessing fork, spawn, forkserver; pools of concurrent.futures; subprocess",
-            ),
+        Item(
+            "`python script`, `-m`, `-c`, `-`, `-i`, `-I`, `-S`, `-E`, `-B -u -O`, a zip; another venv, a prefix as "
+            "conda makes it, Python 2.7 and 3.6–3.13; shell scripts, traps, xargs, exec; nohup, timeout, env -i, nice, "
+            "setsid inside; multiprocessing fork, spawn, forkserver, concurrent.futures, subprocess",
+            _SAME,
+            _INSIDE,
         ),
         Item(
             "nohup, timeout, env -i, nice, setsid, stdbuf around the wrapper",
