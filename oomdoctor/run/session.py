@@ -131,7 +131,8 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
             unseen += _unwritten(writer.failures)
             for what, why, how in unseen:
                 writer.append("unseen", {"what": what, "why": why, "how": how})
-            writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended})
+            received = sorted(child.received)
+            writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended, "received": received})
             writer.close()
             with _never_raising(unseen):
                 from .signs import out_of_memory_seen

@@ -64,7 +64,7 @@ MORE_LINES: dict[str, str] = {
     "an activated venv": ". venv/bin/activate; python -c 'import sys; print(sys.prefix)'",
     "a here-document": "cat <<X | tr a-z A-Z\nhere\nX",
     "a pipeline that fails": "set -o pipefail; false | cat; echo $?",
-    "a child killed by a signal": '$PYTHON -c \'import subprocess; print(subprocess.call(["sh", "-c", "kill -9 $" + "$"]))\'',
+    "a killed child": '$PYTHON -c \'import subprocess as s; print(s.call(["timeout", "-s9", "1", "cat"]))\'',
     "nice": "nice -n 3 nice",
     "setsid": "setsid -w sh -c 'exit 6'; echo $?",
     "a daemon": "$PYTHON daemon.py; cat daemon.out",
