@@ -9,7 +9,7 @@ from pathlib import Path
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.run import ExceptionRecord, RunRecord
+from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 from ..model.source import Source
 from .deriver import computed
 from .incidents import is_vanished_worker
@@ -123,17 +123,20 @@ _CHILD_ENDED = re.compile(r"\bprocess \d{1,6} (?:terminated|exited|failed)", re.
 
 
 def _went_on(run: RunRecord) -> bool:
-    """Device memory ran out, and the program caught every error about it: it ended well, or of something else later.
+    """Memory ran out, and the program caught every error about it: it ended well, or of something else later.
 
     A pool's thread keeps the error of a task for whoever asks; whether anybody did is not known.
     """
-    last = max(run.device_ooms, key=lambda record: record.time_seconds, default=None)
-    if last is None or any(e.is_device_oom or e.is_library_oom or e.is_memory_error for e in run.exceptions):
+    caught = [e for e in run.exceptions if e.is_memory_error and not e.fatal]
+    met: list[DeviceOomRecord | ExceptionRecord] = [*run.device_ooms, *caught]
+    last = max(met, key=lambda record: record.time_seconds, default=None)
+    others = (e for e in run.exceptions if e not in caught)
+    if last is None or any(e.is_device_oom or e.is_library_oom or e.is_memory_error for e in others):
         return False
-    if any(_KEPT_BY_POOL.search(frame.file) for record in run.device_ooms for frame in record.frames):
+    if any(_KEPT_BY_POOL.search(frame.file) for record in met for frame in record.frames):
         return False
     ended = {process.pid: process.ended_cleanly for process in run.processes}
-    if not all(ended.get(record.pid) for record in run.device_ooms):
+    if not all(ended.get(record.pid) for record in met):
         return False
     if run.exit_status == 0:
         return True

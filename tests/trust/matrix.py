@@ -247,8 +247,9 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "goes on; the failure is recorded",
             (
                 "trust/test_caught::test_a_caught_memory_error_is_recorded_and_the_script_goes_on",
-                "trust/test_caught::test_an_error_of_torch_on_the_host_is_recorded_although_it_is_caught",
-                "device/test_scenarios::test_caught_and_retried",
+                "trust/test_caught::test_one_that_nothing_catches_has_one_record",
+                "trust/test_caught::test_a_program_that_raises_very_many_errors_is_not_held_up",
+                "device/test_census_device::test_without_observers_caught_failures_are_counted",
             ),
         ),
     ),
@@ -266,6 +267,11 @@ GROUPS: dict[str, tuple[Item, ...]] = {
                 "trust/test_kills::test_kills_at_two_hundred_instants",
                 "run/test_evidence::test_a_killed_supervisor_leaves_a_readable_bundle_and_an_unharmed_command",
             ),
+        ),
+        Item(
+            "a supervisor that had only opened its records",
+            "read in part",
+            ("trust/test_kills::test_a_supervisor_that_had_only_opened_its_records",),
         ),
         Item(
             "a supervisor that died",
@@ -315,7 +321,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         Item(
             "no memory left",
             "the reserve first, then a small record, then the rest",
-            ("trust/test_caught::test_the_reserve_is_freed_before_the_small_record",),
+            ("probe/test_probe_memory_errors::test_the_smallest_allocation_fails",),
         ),
         Item(
             "a control group that kills both",
@@ -328,7 +334,10 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "MemoryError, a kill by the group's limit, one for the whole machine, somebody else's kill, plain SIGKILL, "
             "a timeout, bus error on /dev/shm, a stall without any kill; cgroup v1 and v2",
             "verdict",
-            ("trust/test_verdicts::test_each_death_is_told_apart",),
+            (
+                "trust/test_verdicts::test_each_death_is_told_apart",
+                "trust/test_verdicts::test_a_machine_that_shows_no_group",
+            ),
         ),
         Item("137 and nothing else", "never a cause", ("trust/test_verdicts::test_137_alone_proves_nothing",)),
         Item(
