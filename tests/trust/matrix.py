@@ -283,7 +283,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "status, output; what was recorded reads back",
             (
                 "run/test_evidence::test_a_full_disk_does_not_harm_the_command",
-                "trust/test_evidence::test_a_disk_that_fills_up_keeps_what_was_recorded",
+                "trust/test_failing_places::test_a_disk_that_fills_up_keeps_what_was_recorded",
                 "probe/test_probe_start::test_a_full_disk_harms_nothing",
             ),
         ),
@@ -292,7 +292,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "status, output",
             (
                 "run/test_evidence::test_a_folder_that_cannot_be_written_does_not_stop_the_command",
-                "trust/test_evidence::test_a_folder_that_becomes_read_only",
+                "trust/test_failing_places::test_a_folder_that_becomes_read_only",
                 "probe/test_probe_start::test_a_bundle_that_refuses_every_write_harms_nothing",
             ),
         ),
@@ -304,18 +304,18 @@ GROUPS: dict[str, tuple[Item, ...]] = {
                 "probe/test_probe_start::test_a_missing_bundle_harms_nothing",
             ),
         ),
-        Item("a clock that jumps", "analyze", ("trust/test_evidence::test_a_clock_that_jumps",)),
+        Item("a clock that jumps", "analyze", ("trust/test_failing_places::test_a_clock_that_jumps",)),
         Item(
             "a bundle copied while it is written",
             "analyze",
-            ("trust/test_evidence::test_a_bundle_copied_at_any_moment",),
+            ("trust/test_failing_places::test_a_bundle_copied_at_any_moment",),
         ),
         Item(
             "files cut off anywhere",
             "up to the last whole record",
             (
                 "bundle/test_records::test_a_file_cut_off_anywhere_reads_up_to_there",
-                "trust/test_evidence::test_a_bundle_cut_off_anywhere_is_analyzed",
+                "trust/test_failing_places::test_a_bundle_cut_off_anywhere_is_analyzed",
             ),
         ),
         Item(
@@ -326,7 +326,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         Item(
             "a control group that kills both",
             "a readable bundle",
-            ("trust/test_evidence::test_a_group_that_kills_both_leaves_a_readable_bundle",),
+            ("trust/test_failing_places::test_a_group_that_kills_both_leaves_a_readable_bundle",),
         ),
     ),
     "Verdicts on death": (

@@ -11,7 +11,21 @@ import sys
 
 # Numbers of this one process or this one moment, and what two processes never share.
 _OF_THE_MOMENT = (
-    *("Name", "State", "Tgid", "Ngid", "Pid", "PPid", "TracerPid", "FDSize", "NSpid", "NStgid", "Threads", "SigPnd"),
+    *(
+        "Name",
+        "State",
+        "Tgid",
+        "Ngid",
+        "Pid",
+        "PPid",
+        "TracerPid",
+        "FDSize",
+        "NSpid",
+        "NStgid",
+        "Threads",
+        "SigPnd",
+        "SigQ",
+    ),
     *("ShdPnd", "nonvoluntary_ctxt_switches", "voluntary_ctxt_switches"),
 )
 

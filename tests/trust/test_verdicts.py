@@ -20,7 +20,7 @@ from oomdoctor.bundle.write import BundleWriter
 from oomdoctor.collect.cgroup import CgroupCounters, find_memory_cgroup, read_pressure, read_system_oom_kills
 from oomdoctor.diagnose import diagnose
 from oomdoctor.model.diagnosis import Diagnosis, Verdict
-from oomdoctor.model.run import HostSample, OomCounters
+from oomdoctor.model.host import HostSample, OomCounters
 
 MIB = 1 << 20
 GIB = 1 << 30
