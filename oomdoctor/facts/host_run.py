@@ -47,6 +47,9 @@ def _put_limits(run: RunRecord, facts: FactSet) -> None:
     error = last_host_error(run)
     told = error is not None and error.vm_size_bytes is not None
     facts.put("host.process_limit_bytes", process_limit(run), error.source if error and told else source)
+    facts.put("host.cgroup_unlimited", True if "cgroup_limit_bytes" in limits.unlimited else None, source)
+    own = {"address_space_limit_bytes", "data_limit_bytes"} <= set(limits.unlimited)
+    facts.put("host.process_unlimited", True if own and process_limit(run) is None else None, source)
     facts.put("host.shm_total_bytes", limits.shm_total_bytes, source)
     system = (run.host.get("platform") or run.host.get("system") or "").lower()
     for name in ("wsl", "windows", "linux"):

@@ -331,6 +331,8 @@ _SPECS = (
     FactSpec("host.watched_seconds", S, INCIDENT, "how long the command was watched"),
     FactSpec("host.samples", C, INCIDENT, "samples of host memory"),
     FactSpec("host.cgroup_limit_bytes", B, INCIDENT, "memory limit of the container or cgroup"),
+    FactSpec("host.cgroup_unlimited", FLAG, INCIDENT, "the container or cgroup of the command has no memory limit"),
+    FactSpec("host.process_unlimited", FLAG, INCIDENT, "the command has neither RLIMIT_AS nor RLIMIT_DATA"),
     FactSpec("host.cgroup_used_bytes", B, INCIDENT, "in use in the container or cgroup when the kernel killed in it"),
     FactSpec("host.cgroup_oom_kills", C, INCIDENT, "processes of the cgroup that the kernel killed for want of memory during the run"),
     FactSpec("host.system_oom_kills", C, INCIDENT, "processes the kernel killed for want of memory during the run, on the whole machine"),

@@ -17,7 +17,9 @@ from ..model.diagnosis import Diagnosis
 from . import svg
 from .interactive import page_data, scripts
 from .map_svg import segment_map
-from .view import ESTIMATED, MISUSED, RECKONED, view_report
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .stacks_svg import stack_picture
+from .view import view_report
 from .window_svg import stacked_areas
 
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}
@@ -30,7 +32,7 @@ _SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 def render(diagnosis: Diagnosis) -> str:
     """The report as an HTML document."""
     view = view_report(diagnosis)
-    data = page_data(view.charts, view.windows, view.holdings)
+    data = page_data(view.charts, view.windows, view.holdings, view.stacks)
     code = scripts() if data else ()
     more = [_asset(_FONTS[chosen()])] if chosen() in _FONTS else []
     style = "\n".join([style_sheet(), *more, *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
@@ -45,6 +47,7 @@ def render(diagnosis: Diagnosis) -> str:
             svg=svg,
             segment_map=segment_map,
             stacked_areas=stacked_areas,
+            stack_picture=stack_picture,
             misused=_(MISUSED),
             reckoned=_(RECKONED),
             estimated=_(ESTIMATED),

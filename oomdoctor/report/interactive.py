@@ -17,6 +17,7 @@ from markupsafe import Markup
 from ..language import _
 from .owners import HoldingView
 from .palette import CATEGORIES
+from .stacks import FrameBox, StackView
 from .timeline import Chart
 from .window import WindowView
 
@@ -25,16 +26,22 @@ _MOST_OWNERS = 60
 """Of a place in the map of owners: smaller ones cannot be seen in it."""
 
 
-def page_data(charts: Sequence[Chart], windows: Sequence[WindowView], holdings: Sequence[HoldingView]) -> Markup:
+def page_data(
+    charts: Sequence[Chart],
+    windows: Sequence[WindowView],
+    holdings: Sequence[HoldingView],
+    stacks: Sequence[StackView] = (),
+) -> Markup:
     """The JSON for the page's data block; empty where nothing can be interactive. `<` is escaped: no text ends it."""
     data = {
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
         "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
         "owners": list(_owners(holdings)),
+        "stacks": [_stacks(view, number) for number, view in enumerate(stacks, 1)],
         "words": _words(),
         "colours": {_(category.label): category.colour for category in CATEGORIES},
     }
-    if not any(data[name] for name in ("charts", "windows", "owners")):
+    if not any(data[name] for name in ("charts", "windows", "owners", "stacks")):
         return Markup("")
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -50,6 +57,9 @@ def _words() -> dict[str, str]:
         "live": _("{place}, live memory"),
         "hint": _(" area is bytes; open a category by click or Enter, Escape goes back"),
         "held": _("Who held {place}"),
+        "stacks": _(
+            "{place}: live memory by the stacks that allocated it; Enter or a click opens a frame, Escape goes back"
+        ),
         "owner": _("{owner}: {size} ({category}; {how})"),
     }
 
@@ -70,7 +80,10 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
         "where": chart.where,
         "ceiling": chart.ceiling_bytes,
         "limits": list(chart.limits_bytes),
-        "moments": [{"at": moment.seconds, "label": moment.label} for moment in chart.moments],
+        "begin": chart.begin_seconds,
+        "end": chart.end_seconds,
+        "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],
+        "numbers": [{"at": at, "text": text} for at, text in chart.numbers],
         "curves": [
             {"name": curve.name, "place": curve.place % 4, "times": curve.times_seconds, "values": curve.values_bytes}
             for curve in chart.curves
@@ -89,6 +102,21 @@ def _window(window: WindowView, number: int) -> dict[str, Any]:
             {"name": area.names, "colour": area.category.colour, "values": area.values_bytes} for area in window.areas
         ],
     }
+
+
+def _stacks(view: StackView, number: int) -> dict[str, Any]:
+    return {
+        "id": f"stacks-{number}",
+        "where": view.where,
+        "name": view.live,
+        "bytes": sum(box.bytes for box in view.boxes),
+        "children": list(map(_frame, view.boxes)),
+    }
+
+
+def _frame(box: FrameBox) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": box.label, "bytes": box.bytes, "full": box.in_full, "colour": box.category.colour}
+    return {**told, "children": list(map(_frame, box.children))} if box.children else told
 
 
 def _owners(holdings: Sequence[HoldingView]) -> Iterator[dict[str, Any]]:

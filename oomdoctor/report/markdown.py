@@ -10,7 +10,8 @@ from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
 from .markup import cell, code, fence, table, text_of
-from .view import ESTIMATED, MISUSED, RECKONED, MissingView, ReportView, view_report
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .view import MissingView, ReportView, view_report
 
 _MOST = 4
 
@@ -81,7 +82,8 @@ def _budget(bar: BudgetView) -> str:
         rows.append((_("parts not measured"), "", "", ""))
     rows.append((f"**{_('in all')}**", f"**{bar.total}**", "", ""))
     if bar.request is not None:
-        rows.append((_("asked for, did not fit"), bar.request.size, "", ""))
+        short = _("short by {size}").format(size=bar.request.short) if bar.request.short else ""
+        rows.append((_("asked for, did not fit"), bar.request.size, "", short))
     parts = table((cell(bar.where), _("size"), _("share"), _("how known")), rows, (1, 2))
     return f"{parts}\n\n{bar.over}" if bar.over else parts
 

@@ -14,7 +14,8 @@ from ..language import _
 from ..language.wrapping import cells, wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
-from .view import ESTIMATED, MISUSED, RECKONED, ReportView, view_report
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .view import ReportView, view_report
 
 _BAR = 40
 _MOST = 4
@@ -74,6 +75,8 @@ def _budget(bar: BudgetView, console: Console) -> None:
     if bar.request is not None:
         blocks = max(round(bar.request.width * room), 1)
         table.add_row(Text(_("asked for, did not fit")), bar.request.size, "", Text("░" * blocks, style="bold"))
+        if bar.request.short:
+            table.add_row(Text(_("short by")), bar.request.short, "", "")
     if not bar.segments:
         table.add_row(Text(_("parts not measured")), "", "", "")
     console.print(Padding(table, (0, 0, 0, 2)))

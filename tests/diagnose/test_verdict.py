@@ -9,7 +9,7 @@ import pytest
 
 from oomdoctor.diagnose.verdict import decide, fingerprint, summarise
 from oomdoctor.facts.registry import REGISTRY
-from oomdoctor.model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
+from oomdoctor.model.diagnosis import Budget, BudgetPart, Confidence, Finding, Incident, InputRecord, Verdict
 from oomdoctor.model.facts import FactSet, Scope
 from oomdoctor.model.source import Source
 
@@ -125,3 +125,29 @@ def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> 
     assert one == same
     assert len({one, other_place, other_cause}) == 3
     assert one.startswith("1:")
+
+
+@pytest.mark.parametrize(
+    ("part", "size", "facts", "said"),
+    [
+        ("keys and values", 20, {}, "83 % of 24.00 GiB was keys and values; 2.00 GiB asked for."),
+        (
+            "keys and values", 20,
+            {"growth__steady": True, "growth__bytes": 18 * GIB, "growth__bytes_per_second": GIB // 100},
+            "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB in 30 min; 2.00 GiB asked for.",
+        ),
+        (
+            "keys and values", 20, {"growth__steady": True, "growth__bytes": 18 * GIB},
+            "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB; 2.00 GiB asked for.",
+        ),
+        ("keys and values", 11, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+        ("free", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+        ("live tensors of this process", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+    ],
+)  # fmt: skip
+def test_the_first_sentence_says_what_most_of_the_card_was(
+    part: str, size: int, facts: dict[str, Any], said: str
+) -> None:
+    budget = Budget("cuda:0", 24 * GIB, (BudgetPart(part, size * GIB, "measured"),), (24 - size) * GIB)
+    told = summarise(Verdict.OUT_OF_MEMORY, [], [DEVICE], [budget], known(**facts))
+    assert told.startswith(f"CUDA out of memory on cuda:0: {said} ")

@@ -63,22 +63,39 @@
     ];
   }
 
-  function vertical(moments) {
+  var STROKES = {
+    failure: ["--alarm", [6, 4]], kill: ["--alarm", []], retry: ["--curve-1", [6, 4]], phase: ["--soft", [2, 3]],
+    recovered: ["--soft", [2, 3]]
+  };
+
+  // Events as vertical lines; their numbers stand over the picture, as in the table of events.
+  function vertical(strokes, numbers, span) {
     return function (plot) {
-      var context = plot.ctx;
-      moments.forEach(function (moment) {
-        var x = Math.round(plot.valToPos(moment.at, "x", true));
-        if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) return;
-        context.save();
-        context.strokeStyle = colour("--alarm");
-        context.setLineDash([6, 4]);
-        context.lineWidth = devicePixelRatio;
+      var context = plot.ctx, box = plot.bbox, ratio = devicePixelRatio;
+      function place(at) { return Math.round(plot.valToPos(at, "x", true)); }
+      function inside(x) { return x >= box.left && x <= box.left + box.width; }
+      context.save();
+      strokes.forEach(function (stroke) {
+        var x = place(stroke.at), look = STROKES[stroke.kind] || STROKES.phase;
+        if (!inside(x)) return;
+        context.strokeStyle = colour(look[0]);
+        context.setLineDash(look[1].map(function (length) { return length * ratio; }));
+        context.lineWidth = ratio;
         context.beginPath();
-        context.moveTo(x, plot.bbox.top);
-        context.lineTo(x, plot.bbox.top + plot.bbox.height);
+        context.moveTo(x, box.top);
+        context.lineTo(x, box.top + box.height);
         context.stroke();
-        context.restore();
       });
+      context.fillStyle = colour("--ink");
+      context.font = "600 " + 11.5 * ratio + "px system-ui, sans-serif";
+      context.textBaseline = "bottom";
+      (numbers || []).forEach(function (number) {
+        var x = place(span[0] + number.at * (span[1] - span[0]));
+        if (!inside(x)) return;
+        context.textAlign = x - box.left < 12 * ratio ? "left" : box.left + box.width - x < 12 * ratio ? "right" : "center";
+        context.fillText(number.text, x, box.top - 3 * ratio);
+      });
+      context.restore();
     };
   }
 
@@ -157,7 +174,8 @@
 
   function curveChart(chart) {
     var tables = chart.curves.map(function (curve) { return [curve.times, curve.values]; });
-    var columns = tables.length > 1 ? uPlot.join(tables) : tables[0];
+    // The ends of the time axis, which all charts of one clock share.
+    var columns = uPlot.join(tables.concat([[[chart.begin, chart.end], [null, null]]])).slice(0, tables.length + 1);
     mount(chart.id, {
       cursor: { sync: { key: "time" }, drag: { x: true, y: false } },
       scales: { x: { time: false }, y: { range: [0, chart.ceiling] } },
@@ -168,7 +186,8 @@
           stroke: function () { return colour("--curve-" + curve.place); }
         };
       })),
-      hooks: { draw: [horizontal(chart.limits), vertical(chart.moments)] },
+      padding: [16, null, null, null],
+      hooks: { draw: [horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end])] },
       label: relative,
       rows: function (at) {
         return chart.curves.map(function (curve, place) { return [curve.name, columns[place + 1][at]]; });
@@ -194,7 +213,7 @@
           stroke: function () { return colour("--panel"); }
         };
       })),
-      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, label: words.failure }] : [])] },
+      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
       label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
       rows: function (at) {
         return [[words.all, sums[sums.length - 1][at]]].concat(
@@ -269,13 +288,81 @@
       });
     }
 
-    function label(group, text, y, width) {
-      var room = Math.floor((width - 10) / 6.6);
-      var made = document.createElementNS(canvas.namespaceURI, "text");
-      made.setAttribute("x", "6");
-      made.setAttribute("y", String(y));
-      made.textContent = text.length > room ? text.slice(0, Math.max(room - 1, 1)) + "…" : text;
-      group.appendChild(made);
+    draw();
+    return draw;
+  }
+
+  function label(group, text, y, width) {
+    var room = Math.floor((width - 10) / 6.6);
+    var made = document.createElementNS(group.namespaceURI, "text");
+    made.setAttribute("x", "6");
+    made.setAttribute("y", String(y));
+    made.textContent = text.length > room ? text.slice(0, Math.max(room - 1, 1)) + "…" : text;
+    group.appendChild(made);
+  }
+
+  // Live memory by stack. A frame opens over the whole width by click or Enter; Escape goes back to all of it.
+  function stackChart(tree) {
+    var picture = document.querySelector('svg[aria-labelledby^="' + tree.id + '-t"]');
+    if (!picture) return null;
+    var ROW = 26;
+    var holder = element("div", "live frames");
+    var canvas = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    canvas.setAttribute("class", "stacks");
+    canvas.setAttribute("width", "100%");
+    canvas.setAttribute("role", "group");
+    canvas.setAttribute("aria-label", say(words.stacks, { place: tree.where }));
+    var told = element("output", "reading");
+    holder.appendChild(canvas);
+    holder.appendChild(told);
+    picture.parentNode.insertBefore(holder, picture);
+    picture.classList.add("static");
+    var root = d3.partition()(d3.hierarchy(tree).sum(function (node) {
+      var inside = (node.children || []).reduce(function (total, child) { return total + child.bytes; }, 0);
+      return Math.max(node.bytes - inside, 0);
+    }));
+    var opened = root;
+
+    function open(node) { opened = node; draw(); }
+
+    function draw() {
+      var width = Math.max(holder.clientWidth, 240), span = opened.x1 - opened.x0 || 1;
+      canvas.textContent = "";
+      canvas.setAttribute("height", String(ROW * Math.max(opened.height + (opened === root ? 0 : 1), 1)));
+      opened.each(function (node) {
+        if (node === root) return;
+        var left = (node.x0 - opened.x0) / span * width, wide = (node.x1 - node.x0) / span * width;
+        if (wide < 0.5) return;
+        var group = document.createElementNS(canvas.namespaceURI, "svg");
+        var row = node.depth - opened.depth - (opened === root ? 1 : 0);
+        [["x", left], ["y", row * ROW], ["width", wide], ["height", ROW - 1]].forEach(function (pair) {
+          group.setAttribute(pair[0], String(pair[1]));
+        });
+        group.setAttribute("tabindex", "0");
+        group.setAttribute("role", "button");
+        group.setAttribute("aria-label", node.data.full);
+        var box = document.createElementNS(canvas.namespaceURI, "rect");
+        box.setAttribute("class", "edge");
+        box.setAttribute("width", "100%");
+        box.setAttribute("height", "100%");
+        box.setAttribute("fill", node.data.colour);
+        group.appendChild(box);
+        if (wide > 60) label(group, node.data.name + " " + size(node.data.bytes), 17, wide);
+        function read() { told.textContent = node.data.full; }
+        function toggle() { open(node === opened ? root : node); }
+        group.addEventListener("pointerenter", read);
+        group.addEventListener("focus", read);
+        group.addEventListener("click", toggle);
+        group.addEventListener("keydown", function (event) {
+          if (event.key === "Enter") toggle();
+          else if (event.key === "Escape") open(root);
+          else return;
+          event.preventDefault();
+          var first = canvas.querySelector("[tabindex]");
+          if (first) first.focus();
+        });
+        canvas.appendChild(group);
+      });
     }
 
     draw();
@@ -288,6 +375,7 @@
   var redraws = holdings ? data.owners.map(function (place) {
     return ownerMap(place, holdings.parentNode.querySelector("table"));
   }) : [];
+  redraws = redraws.concat(data.stacks.map(stackChart).filter(Boolean));
 
   var waiting = 0;
   addEventListener("resize", function () {
