@@ -144,14 +144,24 @@ def _put_holders(run: RunRecord, facts: FactSet) -> None:
         facts.put("host.failing_line", describe(frame), source)
 
 
+PROBES_WORDS = (
+    N_("{kind} local {held} in {function}"),
+    N_("{kind} global {held} in {module}"),
+    N_("{kind} global {held} in {module} in {function}"),
+    N_("{kind} attribute {held} of {class}"),
+    N_("{kind} attribute {held} of {class} in {function}"),
+)
+"""How the probe names who holds a large object (its `large_objects`), with its type before it."""
+
+
 def describe_holder(held: LargeObject) -> str:
     """`list local 'seen' in train(), grown at train.py:54`; where no line adds to it, only its function and file."""
     inside = f" in {held.function}()" if held.function and held.function not in held.holder else ""
     place = ""
     if held.file:
         if held.adds and held.line:
-            said = N_("{owner}, grown at {place}")
-            return said.format(owner=f"{held.type} {held.holder}{inside}", place=f"{held.file}:{held.line}")
+            said = N_("{owner}, grown at {line}")
+            return said.format(owner=f"{held.type} {held.holder}{inside}", line=f"{held.file}:{held.line}")
         place = f", in {held.file}"
     return f"{held.type} {held.holder}{inside}{place}"
 

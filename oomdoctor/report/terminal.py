@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language import _
-from ..language.wrapping import cells, wrap
+from ..language.wrapping import wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
 from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .text import UNIT
 from .view import ReportView, view_report
 
 _BAR = 40
@@ -187,5 +188,6 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 
 def _lines(text: str, width: int) -> str:
-    """Broken where Chinese may break: rich breaks at blanks only. Other text is left to it."""
-    return text if cells(text) == len(text) else "\n".join(wrap(text, width))
+    """Broken between words and beside Chinese characters, never between a number and its unit."""
+    lines = wrap(UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text), width)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
