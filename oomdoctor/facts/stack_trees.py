@@ -17,7 +17,8 @@ from .focus import focus
 
 _SMALLEST_SHARE = 0.004
 """Of what is live: a narrower box cannot be told in the picture."""
-_MOST_NODES = 80
+_MOST_NODES = 240
+"""Of all devices together, shared among them; of one at most a third."""
 
 
 @dataclass
@@ -43,16 +44,17 @@ class _Node:
 def stack_trees(evidence: Evidence) -> tuple[StackTree, ...]:
     """One a device whose snapshot says of some live memory which stack allocated it."""
     trees = []
-    for snapshot in focus(evidence).snapshots:
-        for device in snapshot.devices:
-            ownership = ownership_of(snapshot, device)
-            tree = _tree(ownership, moment(ownership, latest_oom(snapshot, device)))
-            if tree is not None:
-                trees.append(tree)
+    places = [(snapshot, device) for snapshot in focus(evidence).snapshots for device in snapshot.devices]
+    most = _MOST_NODES // max(len(places), 3)
+    for snapshot, device in places:
+        ownership = ownership_of(snapshot, device)
+        tree = _tree(ownership, moment(ownership, latest_oom(snapshot, device)), most)
+        if tree is not None:
+            trees.append(tree)
     return tuple(trees)
 
 
-def _tree(ownership: Ownership, event: int) -> StackTree | None:
+def _tree(ownership: Ownership, event: int, most: int) -> StackTree | None:
     snapshot = ownership.snapshot
     size, count = ownership.live_by_kind(event)
     root, without = _Node(), 0
@@ -66,7 +68,7 @@ def _tree(ownership: Ownership, event: int) -> StackTree | None:
         root.add(path or [reading.owner], CATEGORY_WORDS[reading.category], int(size[kind]))
     if root.bytes <= 0 or without == root.bytes:
         return None
-    smallest = max(_SMALLEST_SHARE * root.bytes, _bytes_of_the_last(root))
+    smallest = max(_SMALLEST_SHARE * root.bytes, _bytes_of_the_last(root, most))
     device = ownership.replay.device
     return StackTree(
         where=device_member(device, snapshot.backend),
@@ -77,14 +79,14 @@ def _tree(ownership: Ownership, event: int) -> StackTree | None:
     )
 
 
-def _bytes_of_the_last(root: _Node) -> int:
+def _bytes_of_the_last(root: _Node, most: int) -> int:
     """How large a branch must be, for at most so many to be told; the rest is in the frames above them."""
     sizes, waiting = [], list(root.children.values())
     while waiting:
         node = waiting.pop()
         sizes.append(node.bytes)
         waiting.extend(node.children.values())
-    return sorted(sizes, reverse=True)[_MOST_NODES - 1] if len(sizes) >= _MOST_NODES else 0
+    return sorted(sizes, reverse=True)[most - 1] if len(sizes) >= most else 0
 
 
 def _children(node: _Node, smallest: float) -> tuple[StackNode, ...]:

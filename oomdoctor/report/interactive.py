@@ -17,11 +17,13 @@ from markupsafe import Markup
 from ..language import _
 from .owners import HoldingView
 from .palette import CATEGORIES
-from .stacks import FrameBox, StackView
+from .stacks import StackView
 from .timeline import Chart
 from .window import WindowView
 
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
+_UNIT_BYTES = 512
+"""Of values in the data: allocators and the kernel count in multiples of it, and the numbers are shorter."""
 _MOST_OWNERS = 60
 """Of a place in the map of owners: smaller ones cannot be seen in it."""
 
@@ -37,8 +39,9 @@ def page_data(
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
         "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
         "owners": list(_owners(holdings)),
-        "stacks": [_stacks(view, number) for number, view in enumerate(stacks, 1)],
+        "stacks": [{"id": f"stacks-{number}", "where": view.where} for number, view in enumerate(stacks, 1)],
         "words": _words(),
+        "unit": _UNIT_BYTES,
         "colours": {_(category.label): category.colour for category in CATEGORIES},
     }
     if not any(data[name] for name in ("charts", "windows", "owners", "stacks")):
@@ -78,6 +81,7 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
     return {
         "id": f"chart-{number}",
         "where": chart.where,
+        "dated": not chart.relative,
         "ceiling": chart.ceiling_bytes,
         "limits": list(chart.limits_bytes),
         "begin": chart.begin_seconds,
@@ -85,10 +89,20 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
         "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],
         "numbers": [{"at": at, "text": text} for at, text in chart.numbers],
         "curves": [
-            {"name": curve.name, "place": curve.place % 4, "times": curve.times_seconds, "values": curve.values_bytes}
+            {
+                "name": curve.name,
+                "place": curve.place % 4,
+                "times": _steps([round(10_000 * time) for time in curve.times_seconds]),
+                "values": [round(value / _UNIT_BYTES) for value in curve.values_bytes],
+            }
             for curve in chart.curves
         ],
     }
+
+
+def _steps(numbers: list[int]) -> list[int]:
+    """The first, then by how much each is more than the one before."""
+    return [now - before for before, now in zip([0, *numbers], numbers, strict=False)]
 
 
 def _window(window: WindowView, number: int) -> dict[str, Any]:
@@ -102,21 +116,6 @@ def _window(window: WindowView, number: int) -> dict[str, Any]:
             {"name": area.names, "colour": area.category.colour, "values": area.values_bytes} for area in window.areas
         ],
     }
-
-
-def _stacks(view: StackView, number: int) -> dict[str, Any]:
-    return {
-        "id": f"stacks-{number}",
-        "where": view.where,
-        "name": view.live,
-        "bytes": sum(box.bytes for box in view.boxes),
-        "children": list(map(_frame, view.boxes)),
-    }
-
-
-def _frame(box: FrameBox) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": box.label, "bytes": box.bytes, "full": box.in_full, "colour": box.category.colour}
-    return {**told, "children": list(map(_frame, box.children))} if box.children else told
 
 
 def _owners(holdings: Sequence[HoldingView]) -> Iterator[dict[str, Any]]:

@@ -25,8 +25,8 @@ def stack_picture(view: StackView, name: str) -> Markup:
 def _rows(boxes: Sequence[FrameBox]) -> Iterator[Markup]:
     for box in boxes:
         # A picture inside the picture clips a label that a narrow window leaves no room for.
-        yield Markup('<svg x="{}" y="{}" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
-            at(box.start), ROW * box.depth, at(box.width), ROW - 1, box.in_full, _box(box), _label(box)
+        yield Markup('<svg x="{}" y="{}" width="{}" height="{}"{}><title>{}</title>{}{}</svg>').format(
+            at(box.start), ROW * box.depth, at(box.width), ROW - 1, _name(box), box.in_full, _box(box), _label(box)
         )
         yield from _rows(box.children)
 
@@ -36,9 +36,13 @@ def _box(box: FrameBox) -> Markup:
 
 
 def _label(box: FrameBox) -> Markup:
-    text = f"{box.label} {box.size}"
-    if box.width * _COLUMN < _CHARACTER * cells(text) + 12:
-        text = box.label
-    if box.width * _COLUMN < _CHARACTER * cells(text) + 12:
-        return Markup("")
-    return Markup('<text x="6" y="17">{}</text>').format(text)
+    return Markup('<text x="6" y="17">{} {}</text>').format(box.label, box.size) if _fits(box) else Markup("")
+
+
+def _name(box: FrameBox) -> Markup:
+    """What a box without a label would be labelled with, where it is opened."""
+    return Markup("") if _fits(box) else Markup(' data-name="{} {}"').format(box.label, box.size)
+
+
+def _fits(box: FrameBox) -> bool:
+    return box.width * _COLUMN >= _CHARACTER * cells(f"{box.label} {box.size}") + 12

@@ -96,7 +96,7 @@ def timeline(chart: Chart, name: str) -> Markup:
         )
     )
     for curve in chart.curves:
-        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.1f}" for x, y in curve.points)
+        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.0f}" for x, y in curve.points)
         parts.append(
             Markup(
                 '<polyline class="curve curve-{}" fill="none" stroke="currentColor"'

@@ -20,6 +20,8 @@ LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""
 POINTS = 500
 """Most points of a curve: more cannot be told apart in the picture."""
+_ALL_POINTS = 11_000
+"""Of all curves together: the file stays small enough to be attached to a mail."""
 
 _SOON_SECONDS = 5.0
 _NUMBER_WIDTH = 0.022
@@ -123,7 +125,8 @@ def view_charts(
     for each in series:
         if min(len(each.times_seconds), len(each.values_bytes)) >= 2:
             by_place.setdefault((each.where, each.relative), []).append(each)
-    courses = {key: [_course(each) for each in group] for key, group in by_place.items()}
+    most = max(8, min(POINTS, _ALL_POINTS // max(sum(map(len, by_place.values())), 1)))
+    courses = {key: [_course(each, most) for each in group] for key, group in by_place.items()}
     dated = [course for (_, relative), group in courses.items() if not relative for course in group]
     shared = _axis(dated, incidents) if dated else None
     of_devices = [top for (where, _), group in by_place.items() if _is_device(where) for top in (_top(group),)]
@@ -256,14 +259,14 @@ def _limit(size: int) -> str:
     return _("limit {size}").format(size=format_bytes(size))
 
 
-def _course(series: Series) -> list[tuple[float, int]]:
+def _course(series: Series, most: int) -> list[tuple[float, int]]:
     """The points that are drawn, by time; a point without a time is none."""
     count = min(len(series.times_seconds), len(series.values_bytes))
     times = np.asarray(series.times_seconds[:count], dtype=np.float64)
     known = np.flatnonzero(np.isfinite(times))
     order = known[np.argsort(times[known], kind="stable")].tolist()
     values = [series.values_bytes[place] for place in order]
-    return [(series.times_seconds[order[place]], values[place]) for place in thin(values)] or [(0.0, 0)]
+    return [(series.times_seconds[order[place]], values[place]) for place in thin(values, most)] or [(0.0, 0)]
 
 
 def _grid(ceiling: float, highest: float) -> tuple[Mark, ...]:

@@ -140,6 +140,33 @@
     plot.holder = holder;
     holder.addEventListener("keydown", function (event) { steer(plot, event); });
     plots.push(plot);
+    return plot;
+  }
+
+  // Charts of one clock move together. Those that nobody sees do not follow the pointer: it would cost as much again for
+  // each of them.
+  var together = uPlot.sync("time"), zooming = false;
+  var watch = new IntersectionObserver(function (changes) {
+    changes.forEach(function (change) {
+      var plot = change.target.plot;
+      if (change.isIntersecting) together.sub(plot); else together.unsub(plot);
+    });
+  });
+
+  function join(plot) {
+    plot.clock = true;
+    plot.holder.plot = plot;
+    together.unsub(plot);
+    watch.observe(plot.holder);
+  }
+
+  function zoomTogether(plot, name) {
+    if (name !== "x" || zooming || !plot.clock) return;
+    zooming = true;
+    plots.forEach(function (other) {
+      if (other !== plot && other.clock) other.setScale("x", { min: plot.scales.x.min, max: plot.scales.x.max });
+    });
+    zooming = false;
   }
 
   function tell(plot, told, options) {
@@ -173,11 +200,17 @@
   }
 
   function curveChart(chart) {
-    var tables = chart.curves.map(function (curve) { return [curve.times, curve.values]; });
+    var tables = chart.curves.map(function (curve) {
+      var time = 0;
+      return [
+        curve.times.map(function (step) { time += step; return time / 10000; }),
+        curve.values.map(function (value) { return value * data.unit; })
+      ];
+    });
     // The ends of the time axis, which all charts of one clock share.
     var columns = uPlot.join(tables.concat([[[chart.begin, chart.end], [null, null]]])).slice(0, tables.length + 1);
-    mount(chart.id, {
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false } },
+    var plot = mount(chart.id, {
+      cursor: { sync: { key: chart.dated ? "time" : null }, drag: { x: true, y: false }, points: { show: false } },
       scales: { x: { time: false }, y: { range: [0, chart.ceiling] } },
       axes: axes(true),
       series: [{}].concat(chart.curves.map(function (curve) {
@@ -187,12 +220,16 @@
         };
       })),
       padding: [16, null, null, null],
-      hooks: { draw: [horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end])] },
+      hooks: {
+        draw: [horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end])],
+        setScale: [zoomTogether]
+      },
       label: relative,
       rows: function (at) {
         return chart.curves.map(function (curve, place) { return [curve.name, columns[place + 1][at]]; });
       }
     }, columns, chart.where);
+    if (plot && chart.dated) join(plot);
   }
 
   // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
@@ -204,7 +241,7 @@
     });
     var order = chart.areas.map(function (_, place) { return place; }).reverse();
     mount(chart.id, {
-      cursor: { drag: { x: true, y: false } },
+      cursor: { drag: { x: true, y: false }, points: { show: false } },
       scales: { x: { time: false }, y: { range: function (plot, low, high) { return [0, Math.max(high * 1.04, 1)]; } } },
       axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
       series: [{}].concat(order.map(function (place) {
@@ -317,45 +354,48 @@
     holder.appendChild(told);
     picture.parentNode.insertBefore(holder, picture);
     picture.classList.add("static");
-    var root = d3.partition()(d3.hierarchy(tree).sum(function (node) {
-      var inside = (node.children || []).reduce(function (total, child) { return total + child.bytes; }, 0);
-      return Math.max(node.bytes - inside, 0);
-    }));
-    var opened = root;
+    // The static picture says all: of each box where it lies, how wide it is, and its text.
+    var boxes = Array.prototype.map.call(picture.querySelectorAll("svg"), function (box) {
+      var text = box.querySelector("text");
+      return {
+        start: parseFloat(box.getAttribute("x")), width: parseFloat(box.getAttribute("width")),
+        depth: Number(box.getAttribute("y")) / ROW, fill: box.querySelector("rect").getAttribute("fill"),
+        name: text ? text.textContent : box.getAttribute("data-name"), full: box.querySelector("title").textContent
+      };
+    });
+    var all = { start: 0, width: 100, depth: 0 }, opened = all;
 
-    function open(node) { opened = node; draw(); }
+    function open(box) { opened = box; draw(); }
 
     function draw() {
-      var width = Math.max(holder.clientWidth, 240), span = opened.x1 - opened.x0 || 1;
+      var wide = Math.max(holder.clientWidth, 240), end = opened.start + opened.width, rows = 0;
       canvas.textContent = "";
-      canvas.setAttribute("height", String(ROW * Math.max(opened.height + (opened === root ? 0 : 1), 1)));
-      opened.each(function (node) {
-        if (node === root) return;
-        var left = (node.x0 - opened.x0) / span * width, wide = (node.x1 - node.x0) / span * width;
-        if (wide < 0.5) return;
-        var group = document.createElementNS(canvas.namespaceURI, "svg");
-        var row = node.depth - opened.depth - (opened === root ? 1 : 0);
-        [["x", left], ["y", row * ROW], ["width", wide], ["height", ROW - 1]].forEach(function (pair) {
-          group.setAttribute(pair[0], String(pair[1]));
-        });
+      boxes.forEach(function (each) {
+        if (each.depth < opened.depth || each.start + each.width <= opened.start + 1e-6 || each.start >= end - 1e-6) return;
+        var shown = Math.min(each.width, opened.width) / opened.width * wide;
+        if (shown < 0.5) return;
+        var group = document.createElementNS(canvas.namespaceURI, "svg"), row = each.depth - opened.depth;
+        rows = Math.max(rows, row + 1);
+        [["x", (each.start - opened.start) / opened.width * wide], ["y", row * ROW], ["width", shown], ["height", ROW - 1]]
+          .forEach(function (pair) { group.setAttribute(pair[0], String(pair[1])); });
         group.setAttribute("tabindex", "0");
         group.setAttribute("role", "button");
-        group.setAttribute("aria-label", node.data.full);
+        group.setAttribute("aria-label", each.full);
         var box = document.createElementNS(canvas.namespaceURI, "rect");
         box.setAttribute("class", "edge");
         box.setAttribute("width", "100%");
         box.setAttribute("height", "100%");
-        box.setAttribute("fill", node.data.colour);
+        box.setAttribute("fill", each.fill);
         group.appendChild(box);
-        if (wide > 60) label(group, node.data.name + " " + size(node.data.bytes), 17, wide);
-        function read() { told.textContent = node.data.full; }
-        function toggle() { open(node === opened ? root : node); }
+        if (shown > 60) label(group, each.name, 17, shown);
+        function read() { told.textContent = each.full; }
+        function toggle() { open(each === opened ? all : each); }
         group.addEventListener("pointerenter", read);
         group.addEventListener("focus", read);
         group.addEventListener("click", toggle);
         group.addEventListener("keydown", function (event) {
           if (event.key === "Enter") toggle();
-          else if (event.key === "Escape") open(root);
+          else if (event.key === "Escape") open(all);
           else return;
           event.preventDefault();
           var first = canvas.querySelector("[tabindex]");
@@ -363,6 +403,7 @@
         });
         canvas.appendChild(group);
       });
+      canvas.setAttribute("height", String(ROW * Math.max(rows, 1)));
     }
 
     draw();
