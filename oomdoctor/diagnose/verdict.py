@@ -19,6 +19,8 @@ from ..model.units import format_bytes, format_seconds
 FINGERPRINT_VERSION = 1
 """Raised when the parts of the fingerprint change, so that trackers do not mix the two."""
 
+_RAN_OUT = re.compile(r"device out of memory|CUDA out of memory in process \d+")
+"""How `facts.incidents` calls a failed request of a device."""
 _OF_NO_KIND = frozenset({FREE, BEYOND_CAP, IN_USE, UNDIVIDED, OF_NO_KIND, WITHOUT_STACK, BY_VARIABLES, BY_NO_VARIABLE})
 """Parts of a budget that say neither what the memory is for nor whose it is."""
 
@@ -77,15 +79,18 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if not incidents:
         return _ending(facts)
     incident = replace(incidents[0], cause=_capitalised(told(incidents[0].cause)))
+    if _RAN_OUT.fullmatch(incidents[0].cause) and incident.where in facts.members(Scope.DEVICE):
+        incident = replace(incident, cause=_("{place} ran out of memory").format(place=incident.where), where="")
     if incident.where == "host":
         return _on_the_host(incident, facts)
-    numbers = []
+    numbers = [] if incident.requested_bytes is not None else _figures_of(incident, facts)
     if incident.requested_bytes is not None:
         numbers.append(_asked(incident.requested_bytes, facts))
-    free = _free_at(incident.where, facts)
+    where = incidents[0].where
+    free = _free_at(where, facts)
     if free is not None:
         numbers.append(_("{size} free").format(size=format_bytes(free)))
-    budget = next((budget for budget in budgets if budget.where == incident.where), None)
+    budget = next((budget for budget in budgets if budget.where == where), None)
     largest = None if budget is None else _largest(budget, facts)
     if budget is not None and largest is None:
         numbers.append(_("{size} in all").format(size=format_bytes(budget.total_bytes)))
@@ -94,6 +99,26 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
         said = _("{largest}; {numbers}").format(largest=largest, numbers=said) if said else largest
     what = _at(incident)
     return _("{what}: {numbers}.").format(what=what, numbers=said) if said else _("{what}.").format(what=what)
+
+
+def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
+    """What was wanted and what there was, of a failure that is not of a request for device memory."""
+    found = []
+    for said, name in (
+        (_("{size} needed"), "engine.kv_needed_bytes"),
+        (_("{size} left for keys and values"), "engine.kv_available_bytes"),
+    ):
+        size = _number(name, facts)
+        if size is not None and incident.where == facts.value("engine.name"):
+            found.append(said.format(size=format_bytes(size)))
+    wanted = _number("lookalike.kernel_resource_required_bytes", facts)
+    there = _number("lookalike.kernel_resource_limit_bytes", facts)
+    if wanted is not None and there is not None and not incident.is_memory:
+        found.append(_("{size} wanted, {there} there").format(size=format_bytes(wanted), there=format_bytes(there)))
+    limit = _number("host.job_limit_bytes", facts)
+    if limit is not None and not found and incident.where == "the program":
+        found.append(_("the limit was {size}").format(size=format_bytes(limit)))
+    return found
 
 
 def _largest(budget: Budget, facts: FactSet) -> str | None:

@@ -54,6 +54,9 @@ STATUS = {"read": N_("read"), "partly": N_("partly"), "refused": N_("refused")}
 
 _WORTH_A_LOOK = 0.05
 """Of the place's total: a smaller holder is not named on the first screen, unless it is the largest."""
+_PREFIX = re.compile(r"^(?:[a-z ]+ (?:by|in|of) (?=\S+ '|')|[^（]*（(?=.*）$))")
+"""What a holder's name says of the memory before it names the variable."""
+_PROCESS = re.compile(r"^(?:process|进程) (\d+)")
 _HEADLINE, _LINE, _SOURCE, _HOLDER = 320, 400, 240, 90
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
 
@@ -258,22 +261,22 @@ def _free_ratio(budget: Budget) -> float:
 def _holders(
     holdings: tuple[HoldingView, ...], bar: BudgetView | None, findings: tuple[FindingView, ...]
 ) -> tuple[Figure, ...]:
-    """The three largest of the place that are worth a look; where nothing is known of owners, parts of the bar.
-
-    What the first diagnosis names as the owner is not said again.
-    """
+    """The three largest owners of the place that are worth a look, less whom the first diagnosis names as the owner."""
     here = sorted(
         (each for each in holdings if each.is_owner and (bar is None or each.where == bar.place)),
         key=lambda each: -each.bytes,
     )
-    rows = [(each.owner, each.bytes, each.size) for each in here]
-    if not rows and bar is not None:
-        parts = [each for each in bar.segments if each.category.key not in ("free", "unattributed")]
-        rows = [(each.name, each.bytes, each.size) for each in sorted(parts, key=lambda each: -each.bytes)]
     least = 0 if bar is None else _WORTH_A_LOOK * bar.total_bytes
     owner = (findings[0].owner if findings else None) or ""
-    worth = [row for place, row in enumerate(rows[:3]) if place == 0 or row[1] >= least]
-    return tuple(Figure(one_line(name, _HOLDER), size) for name, _, size in worth if name not in owner)
+    worth = [each for place, each in enumerate(here[:3]) if place == 0 or each.bytes >= least]
+    return tuple(Figure(one_line(each.owner, _HOLDER), each.size) for each in worth if not _is_named(each.owner, owner))
+
+
+def _is_named(holder: str, owner: str) -> bool:
+    """Whether a holder is the owner, or what it holds the memory for (`keys and values in list …` of `list …`)."""
+    process = _PROCESS.search(holder)
+    core = _PREFIX.sub("", holder).removesuffix("）")
+    return core in owner or (process is not None and re.search(rf"\bpid {process[1]}\b", owner) is not None)
 
 
 def _change(findings: tuple[FindingView, ...]) -> RemedyView | None:

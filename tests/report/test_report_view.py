@@ -133,15 +133,29 @@ def test_the_request_says_by_how_much_it_did_not_fit() -> None:
 
 def test_holders_are_those_of_the_place() -> None:
     assert view_report(fragmentation()).holders[0].value == "5.75 GiB"
-    without_owner = tuple(replace(each, owner=None) for each in kv_too_small().findings)
-    assert view_report(replace(kv_too_small(), findings=without_owner)).holders[0].label == "weights"
-
-
-def test_what_the_first_diagnosis_names_is_not_said_again_beside_it() -> None:
     assert view_report(kv_too_small()).holders == ()
-    assert [each.label for each in view_report(host_list()).holders] == [
-        "variable `cache` (list) in collect(), train.py:31"
-    ]
+
+
+@pytest.mark.parametrize(
+    ("holder", "owner", "named"),
+    [
+        (
+            "keys and values in list 'c' local to f(), grown at a.py:3",
+            "list 'c' local to f(), grown at a.py:3, holds 9",
+            True,
+        ),
+        ("activations saved for backward by 'x' local to f()", "'x' local to f() (2.00 GiB)", True),
+        ("为反向传播保存的激活值（f() 的局部变量 'x'）", "f() 的局部变量 'x'，占用 2.00 GiB", True),
+        ("process 12 (/usr/bin/python)", "/usr/bin/python (pid 12)", True),
+        ("process 1 (/usr/bin/python)", "/usr/bin/python (pid 12)", False),
+        ("parameters of Net 'm' local to f()", "'x' local to f() (2.00 GiB)", False),
+    ],
+)
+def test_whom_the_first_diagnosis_names_is_not_said_again_beside_it(holder: str, owner: str, named: bool) -> None:
+    held = replace(fragmentation().holdings[0], where="cuda:0", owner=holder, category="")
+    found = replace(fragmentation().findings[0], owner=owner)
+    shown = view_report(replace(fragmentation(), holdings=(held,), findings=(found,))).holders
+    assert (shown == ()) is named
 
 
 def test_the_cause_is_not_said_twice_on_the_first_screen() -> None:
