@@ -55,6 +55,9 @@ def _words() -> dict[str, str]:
     return {
         "keys": _("{picture}: arrow keys read values, + and - zoom, Escape shows all"),
         "failure": _("the failure"),
+        "copy": _("Copy"),
+        "copied": _("Copied"),
+        "selected": _("Selected"),
         "event": _("event {number}"),
         "all": _("in all"),
         "live": _("{place}, live memory"),

@@ -193,6 +193,13 @@ def test_a_frame_of_the_stacks_opens_and_closes(opened: Any, tmp_path: Path) -> 
     assert boxes.count() == every
 
 
+def test_the_line_of_the_remedy_is_copied_with_a_button(opened: Any, timed: Path) -> None:
+    page = opened(timed, viewport=WIDE).page
+    page.locator(".change .copy-button").first.click()
+    assert page.evaluate("getSelection().toString().trim()") == page.locator(".change .copy code").first.inner_text()
+    assert page.locator(".change .copy-button").first.inner_text() in ("Copied", "Selected")
+
+
 def test_without_scripts_the_stacks_and_the_timeline_are_pictures(opened: Any, timed: Path) -> None:
     page = opened(timed, viewport=WIDE, java_script_enabled=False).page
     assert page.locator("svg.stacks").first.is_visible()
