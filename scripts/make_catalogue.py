@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import click
 import polib
 from babel.messages.extract import extract_from_dir
 
+from oomdoctor.cli.command import CLICK_PLURALS, help_texts
+from oomdoctor.cli.main import COMMANDS, oomdoctor
 from oomdoctor.language.catalogue import COMPOSED, catalogue_path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "oomdoctor"
@@ -33,8 +36,10 @@ def wanted() -> dict[Key, tuple[str, ...]]:
     for file, _line, message, _comments, context in extract_from_dir(str(PACKAGE), _METHODS, _OPTIONS, _KEYWORDS):
         one, many = message[:2] if isinstance(message, tuple) else (message, "")
         found.setdefault((context or "", one, many), []).append(str(file))
-    for text, file in _of_tables():
+    for text, file in (*_of_tables(), *_of_commands()):
         found.setdefault(("", text, ""), []).append(file)
+    for one, many in CLICK_PLURALS:
+        found.setdefault(("", one, many), []).append("cli/command.py")
     return {key: tuple(dict.fromkeys(files)) for key, files in found.items()}
 
 
@@ -56,6 +61,18 @@ def _of_tables() -> list[tuple[str, str]]:
     found += [(each.why, "knobs/misuses.yaml") for each in (*misuses.known, *misuses.allocator_conflicts) if each.why]
     found += [(spec.meaning, "facts/registry.py") for spec in REGISTRY.values()]
     return found + [(text, "playbook/causes.py") for text in (*FAMILIES.values(), *MEANING_OF.values())]
+
+
+def _of_commands() -> list[tuple[str, str]]:
+    """What `--help` shows."""
+    context = click.Context(oomdoctor)
+    found = [(text, "cli/main.py") for text in help_texts(oomdoctor)]
+    for name, (place, _) in COMMANDS.items():
+        command = oomdoctor.get_command(context, name)
+        assert command is not None
+        file = f"cli/{place.partition(':')[0]}.py"
+        found += [(text, file) for text in help_texts(command)]
+    return [(text, file) for text, file in found if text]
 
 
 def key_of(entry: polib.POEntry) -> Key:

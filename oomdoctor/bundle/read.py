@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import BundleError
+from ..language import _
 from .records import Records, bounded_lines, read_lines
 from .write import SCHEMA
 
@@ -74,9 +75,15 @@ def read_bundle(path: Path) -> StoredBundle:
     if schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith(_SCHEMA_FAMILY):
             raise BundleError(
-                f"{path} was written in the format {schema[:80]}; this version of oomdoctor reads {SCHEMA}"
+                _("{path} was written in the format {schema}; this version of oomdoctor reads {known}").format(
+                    path=path, schema=schema[:80], known=SCHEMA
+                )
             )
-        raise BundleError(f"{path} is not an incident bundle: its manifest.json does not say {SCHEMA}")
+        raise BundleError(
+            _("{path} is not an incident bundle: its manifest.json does not say {schema}").format(
+                path=path, schema=SCHEMA
+            )
+        )
     supervisor = _read_records(path, path / "supervisor.records", refused)
     probes: dict[int, Records] = {}
     for file in _listed(path / "probe", refused):
@@ -89,7 +96,9 @@ def read_bundle(path: Path) -> StoredBundle:
         if file.suffix == ".pickle" and _usable(path, file, refused)
     ]
     if len(snapshots) > MAX_SNAPSHOTS:
-        refused.append(f"snapshots: {len(snapshots)} files; the first {MAX_SNAPSHOTS} are read")
+        refused.append(
+            _("snapshots: {number} files; the first {most} are read").format(number=len(snapshots), most=MAX_SNAPSHOTS)
+        )
     return StoredBundle(
         path=path,
         manifest=manifest,
@@ -114,16 +123,20 @@ def _read_manifest(bundle: Path) -> dict[str, Any]:
             text = stream.read(MAX_MANIFEST_BYTES + 1)
     except OSError as error:
         raise BundleError(
-            f"{bundle} is not a readable incident bundle: manifest.json: {error.strerror or error}"
+            _("{bundle} is not a readable incident bundle: manifest.json: {why}").format(
+                bundle=bundle, why=error.strerror or error
+            )
         ) from error
     if len(text) > MAX_MANIFEST_BYTES:
-        raise BundleError(f"{file} is larger than {MAX_MANIFEST_BYTES >> 20} MiB; no manifest is")
+        raise BundleError(
+            _("{file} is larger than {number} MiB; no manifest is").format(file=file, number=MAX_MANIFEST_BYTES >> 20)
+        )
     try:
         manifest = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BundleError(f"{file} is not JSON; it was cut off or is no manifest") from error
+        raise BundleError(_("{file} is not JSON; it was cut off or is no manifest").format(file=file)) from error
     if not isinstance(manifest, dict):
-        raise BundleError(f"{file} is not a JSON object")
+        raise BundleError(_("{file} is not a JSON object").format(file=file))
     return manifest
 
 
@@ -138,11 +151,11 @@ def leads_inside(path: Path, folder: Path) -> bool:
 def _open_inside(bundle: Path, file: Path) -> BinaryIO:
     """Open a regular file that really lies inside the bundle; raises OSError otherwise. Never waits on a pipe."""
     if not leads_inside(file, bundle.resolve()):
-        raise PermissionError(1, "a link leads out of the bundle")
+        raise PermissionError(1, _("a link leads out of the bundle"))
     opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise PermissionError(1, "not a regular file")
+        raise PermissionError(1, _("not a regular file"))
     return os.fdopen(opened, "rb")
 
 
@@ -161,7 +174,9 @@ def _read_records(bundle: Path, file: Path, refused: list[str]) -> Records:
         with _open_inside(bundle, file) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > MAX_RECORDS_BYTES:
-                refused.append(f"{name}: only its first {MAX_RECORDS_BYTES >> 20} MiB were read")
+                refused.append(
+                    _("{name}: only its first {number} MiB were read").format(name=name, number=MAX_RECORDS_BYTES >> 20)
+                )
             return read_lines(bounded_lines(stream, MAX_RECORDS_BYTES))
     except FileNotFoundError:
         return Records()

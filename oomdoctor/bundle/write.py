@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..errors import BundleError
+from ..language import _
 from .records import RecordWriter
 
 SCHEMA = "oomdoctor.bundle/1"
@@ -35,12 +36,20 @@ class BundleWriter:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if holds_incident(directory):
-                raise BundleError(f"{directory} already holds an incident; name another folder with --output")
+                raise BundleError(
+                    _("{directory} already holds an incident; name another folder with --output").format(
+                        directory=directory
+                    )
+                )
             for part in ("probe", "snapshots"):
                 (directory / part).mkdir(mode=0o700, exist_ok=True)
             self._records = RecordWriter(directory / "supervisor.records")
         except OSError as error:
-            raise BundleError(f"Cannot write an incident folder at {directory}: {error.strerror or error}") from error
+            raise BundleError(
+                _("Cannot write an incident folder at {directory}: {why}").format(
+                    directory=directory, why=error.strerror or error
+                )
+            ) from error
 
     @property
     def failures(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from ..language import _, told
 from .bundle_reports import configuration_of
+from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted
 from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
 from .progress import progress_bar
@@ -15,7 +17,7 @@ from .progress import progress_bar
 EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--format",
@@ -82,10 +84,10 @@ def analyze(
     for note in diagnosis.notes:
         say(note)
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
-        say(f"{configuration} tells no dimension of a model that could be read")
+        say(_("{configuration} tells no dimension of a model that could be read").format(configuration=configuration))
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     for record in refused:
-        say(f"{record.path or repr(record.path)}: {record.why}")
+        say(_("{what}: {why}").format(what=record.path or repr(record.path), why=told(record.why or "")))
     if len(refused) == len(diagnosis.inputs):
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):

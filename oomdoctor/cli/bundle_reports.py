@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import InputRefused, UsageError
-from ..language import chosen
+from ..language import _, chosen
 from .options import redacted
 
 NAMES = {"html": "report.html", "json": "report.json", "markdown": "report.md"}
@@ -47,7 +47,11 @@ def configuration_of(model: Path) -> Path | None:
     """The file that prints the model's dimensions: of a directory its config.json; None for a file of weights."""
     found = model / "config.json" if model.is_dir() else model
     if not found.is_file():
-        raise UsageError(f"{model} holds no config.json; name the model's directory or its configuration with --model")
+        raise UsageError(
+            _("{model} holds no config.json; name the model's directory or its configuration with --model").format(
+                model=model
+            )
+        )
     return found if found.suffix == ".json" else None
 
 
@@ -57,6 +61,8 @@ def checked_bundle(path: Path) -> Path:
 
     if not is_bundle(path):
         raise InputRefused(
-            f"{path} is no incident folder of `oomdoctor run`; `oomdoctor analyze` reads logs and snapshots"
+            _("{path} is no incident folder of `oomdoctor run`; `oomdoctor analyze` reads logs and snapshots").format(
+                path=path
+            )
         )
     return path

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .options import ENGINES, share, size_option
-from .output import FormName, deliver, is_terminal, say, spare_inputs, text_width
+from ..language import _
+from .command import SpokenCommand
+from .options import ENGINES, language_option, share, size_option
+from .output import FORMATS, FormName, deliver, is_terminal, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..preflight.look import Outlook
 
 EXIT_STANDS_IN_THE_WAY = 1
-_BY_SUFFIX = {".json": "json", ".md": "markdown"}
+_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
-@click.command(context_settings={"allow_interspersed_args": False, "max_content_width": 80})
+@click.command(cls=SpokenCommand, context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--model", help="Whether it fits: a directory, config.json, safetensors or GGUF file, or a name in the hub's cache."
+    "--model",
+    help="Whether it fits: a directory, config.json, safetensors or GGUF file, or a name in the hub's cache.",
 )
 @click.option("--gpu", callback=size_option, metavar="SIZE", help="Memory of a card, where none is seen here: 80GiB.")
 @click.option("--context", type=_COUNT, help="Tokens of a request. Default: what the command says.")
@@ -33,16 +36,24 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--kv-dtype", help="Of keys and values: fp8, q8_0 …; K,V for two.")
 @click.option("--tp", type=click.IntRange(1, 1024), help="Tensor-parallel ranks. Default: what the command says.")
 @click.option("--fraction", callback=share, metavar="SHARE", help="Of the card that the engine takes.")
-@click.option("--headroom", callback=share, metavar="SHARE", default="10%", show_default=True)
+@click.option(
+    "--headroom",
+    callback=share,
+    metavar="SHARE",
+    default="10%",
+    show_default=True,
+    help="What is to be left of the card.",
+)
 @click.option("--overhead", is_flag=True, help="Start an empty process on each card and measure what it takes.")
 @click.option(
     "--format",
     "output_format",
-    type=FormName(["terminal", "json", "markdown"]),
+    type=FormName(FORMATS),
     help="Default: by the suffix of --output, else terminal, without colour in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@language_option
 def check(
     command: tuple[str, ...],
     model: str | None,
@@ -70,13 +81,17 @@ def check(
         outlook = _measured(outlook)
     if chosen == "json":
         text = as_json(outlook)
+    elif chosen == "html":
+        from ..preflight.html import as_html
+
+        text = as_html(outlook)
     elif chosen == "markdown":
         text = as_markdown(outlook)
     else:
         colour = output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ
         text = as_terminal(outlook, colour, text_width(output))
     path = outlook.setup.asked.model
-    spare_inputs(output, [*command, *(model_files(path) if path else ())], "is the model or the command")
+    spare_inputs(output, [*command, *(model_files(path) if path else ())], _("is the model or the command"))
     deliver(text, output)
     if outlook.stands_in_the_way:
         sys.exit(EXIT_STANDS_IN_THE_WAY)
@@ -91,14 +106,18 @@ def _asked(model: str | None, asked: dict[str, Any]) -> Any:
     if model is not None:
         path = find_model(model)
         if path is None:
-            raise UsageError(f"--model {model}: there is no such file or folder, and no such name in the hub's cache")
+            raise UsageError(
+                _("--model {model}: there is no such file or folder, and no such name in the hub's cache").format(
+                    model=model
+                )
+            )
     if asked["gpu"] is not None and asked["gpu"] <= 0:
-        raise UsageError("--gpu is the memory of a card, such as 80GiB")
+        raise UsageError(_("--gpu is the memory of a card, such as 80GiB"))
     kinds = [each.strip() for each in (asked["kv_dtype"] or "").split(",") if each.strip()]
     for kind in (*kinds, *([asked["dtype"]] if asked["dtype"] else [])):
         element_type(kind)
     if len(kinds) > 2:
-        raise UsageError(f"--kv-dtype names more than keys and values: {asked['kv_dtype']!r}")
+        raise UsageError(_("--kv-dtype names more than keys and values: {kinds}").format(kinds=repr(asked["kv_dtype"])))
     return Asked(
         model=path,
         context=asked["context"],
@@ -120,7 +139,7 @@ def _measured(outlook: Outlook) -> Outlook:
     from ..preflight.measured import keep_measured
     from ..preflight.overhead import measure_overhead
 
-    found, missing = measure_overhead(outlook.setup, say if is_terminal(sys.stderr) else lambda _: None)
+    found, missing = measure_overhead(outlook.setup, say if is_terminal(sys.stderr) else lambda _sentence: None)
     if found:
         keep_measured(found)
     return replace(outlook, measured=tuple(found), not_measured=tuple(missing))

@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
+from ..language import _
+from .command import SpokenCommand
 from .options import language_option
 from .output import FormName, deliver, is_terminal, spare_inputs, text_width
 from .progress import progress_bar
@@ -18,7 +20,7 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown"}
 _HTML = (".html", ".htm")
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--format",
@@ -53,7 +55,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     else:
         found = spread(sides)
         if len(found.places) < 2:
-            raise UsageError("one process on one device leaves nothing to compare; give a second snapshot or bundle")
+            raise UsageError(_("one process on one device leaves nothing to compare; give a second snapshot or bundle"))
         text = spread_as_json(found) if chosen == "json" else as_text(outline_spread(found))
     deliver(text, output)
 
@@ -61,6 +63,10 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
 def _default_format(output: Path | None) -> str:
     if output is not None:
         if output.suffix.lower() in _HTML:
-            raise UsageError(f"{output}: diff writes no HTML; name a .md, .json or .txt file, or give --format")
+            raise UsageError(
+                _("{output}: diff writes no HTML; name a .md, .json or .txt file, or give --format").format(
+                    output=output
+                )
+            )
         return _BY_SUFFIX.get(output.suffix.lower(), "terminal")
     return "terminal" if is_terminal(sys.stdout) else "markdown"

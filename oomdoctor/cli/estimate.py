@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
+from ..language import _
+from .command import SpokenCommand
 from .options import ENGINES, NamedPath, language_option, share, size_option
 from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
 
@@ -21,7 +23,7 @@ _OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion",
 _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("model", type=NamedPath(path_type=Path))
 @click.option("--gpu", callback=size_option, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
 @click.option("--context", type=_COUNT, help="Tokens of a request, prompt and answer. Default: the model's longest.")
@@ -42,7 +44,10 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
 @click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
 @click.option(
-    "--fraction", callback=share, metavar="SHARE", help="Of the card that the engine takes. Default: the engine's own."
+    "--fraction",
+    callback=share,
+    metavar="SHARE",
+    help="Of the card that the engine takes. Default: the engine's own.",
 )
 @click.option(
     "--headroom",
@@ -101,7 +106,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or default_format(output)
     text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
-    spare_inputs(output, [*model_files(model), asked["lengths"]], "is the model or was read")
+    spare_inputs(output, [*model_files(model), asked["lengths"]], _("is the model or was read"))
     deliver(text, output)
 
 
@@ -118,7 +123,10 @@ def _all_count(asked: dict[str, Any]) -> None:
     for name in _ONLY_INFERENCE if asked["train"] else _ONLY_TRAINING:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
             option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} counts only {'without' if asked['train'] else 'with'} --train")
+            said = (
+                _("{option} counts only without --train") if asked["train"] else _("{option} counts only with --train")
+            )
+            raise UsageError(said.format(option=option))
 
 
 def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
@@ -131,18 +139,20 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
     if lengths is not None and asked["context"] is not None:
-        raise UsageError("--lengths tells the context; leave --context out")
+        raise UsageError(_("--lengths tells the context; leave --context out"))
     named = asked["kv_dtype"]
     packed = named == "fp8_ds_mla"
     kinds = [element_type(each.strip()) for each in named.split(",")] if named is not None and not packed else []
     if len(kinds) > 2:
-        raise UsageError(f"--kv-dtype names more than keys and values: {named!r}")
+        raise UsageError(_("--kv-dtype names more than keys and values: {kinds}").format(kinds=repr(named)))
     engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
     if asked["dtype"] is None:
         model = as_engine_loads(model, engine)
     refused = ranks_refused(engine, model.architecture, asked["tp"])
     if refused is not None:
-        raise UsageError(f"{engine.name} does not run with --tp {asked['tp']}: {refused}")
+        raise UsageError(
+            _("{engine} does not run with --tp {tp}: {why}").format(engine=engine.name, tp=asked["tp"], why=refused)
+        )
     measured = _measured(asked, engine)
     settings = Settings(
         engine=engine,
@@ -183,10 +193,10 @@ def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | N
     from ..estimate.training import Training, training_budget
 
     if asked["fsdp"] and asked["zero"] not in (0, 3):
-        raise UsageError("--fsdp is ZeRO 3; leave --zero out")
+        raise UsageError(_("--fsdp is ZeRO 3; leave --zero out"))
     zero = 3 if asked["fsdp"] else asked["zero"]
     if zero and asked["ranks"] == 1:
-        raise UsageError("sharding needs the number of cards: --ranks")
+        raise UsageError(_("sharding needs the number of cards: --ranks"))
     measured = _measured(asked, None)
     settings = Training(
         capacity_bytes=_capacity(asked),
@@ -226,5 +236,5 @@ def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:
 
 def _capacity(asked: dict[str, Any]) -> int:
     if asked["gpu"] <= 0:
-        raise UsageError("--gpu is the memory of a card, such as 80GiB")
+        raise UsageError(_("--gpu is the memory of a card, such as 80GiB"))
     return int(asked["gpu"])

@@ -15,12 +15,13 @@ from ..language import _
 from ..language.wrapping import wrap
 from ..playbook.load import load_playbook, rule_directories
 from ..playbook.page import Page, page_of
+from .command import SpokenCommand
 from .options import language_option
 
 WIDTH = 80
 
 
-@click.command()
+@click.command(cls=SpokenCommand)
 @click.argument("code")
 @click.option(
     "--rules",
@@ -38,8 +39,8 @@ def explain(code: str, directories: tuple[Path, ...]) -> None:
     rule = playbook.find(wanted)
     if rule is None:
         known = sorted(found.id for found in playbook.rules)
-        hint = did_you_mean(wanted, known) or "; `oomdoctor rules list` shows them all"
-        raise UsageError(f"there is no rule {code!r}{hint}")
+        hint = did_you_mean(wanted, known) or _("; `oomdoctor rules list` shows them all")
+        raise UsageError(_("there is no rule {code}{hint}").format(code=repr(code), hint=hint))
     _Printer(Console(highlight=False, soft_wrap=False)).show(page_of(rule), rule.place.path)
 
 

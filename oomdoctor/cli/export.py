@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import InputRefused, UsageError
+from ..language import _, told
+from .command import SpokenCommand
+from .options import language_option
 from .output import say, spare_inputs
 
 if TYPE_CHECKING:
@@ -19,15 +22,16 @@ _SUFFIX = {"perfetto": ".trace.json", "csv": ".csv", "parquet": ".parquet", "vie
 _TABLES = ("allocations", "events", "segments", "blocks", "stacks")
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("snapshot", type=click.Path(path_type=Path, exists=True))
 @click.option(
     "--to",
     "form",
     type=click.Choice(tuple(_SUFFIX)),
     required=True,
-    help="perfetto: a trace for ui.perfetto.dev. csv, parquet: one table. viewer: a pickle that torch's own viewer "
-    "(pytorch.org/memory_viz) opens, whatever protocol or compression the original has.",
+    help="perfetto: a trace for ui.perfetto.dev. csv, parquet: one table. viewer: a pickle that "
+    "torch's own viewer (pytorch.org/memory_viz) opens, whatever protocol or compression the "
+    "original has.",
 )
 @click.option("--table", type=click.Choice(_TABLES), default="allocations", show_default=True, help="For csv, parquet.")
 @click.option(
@@ -39,6 +43,7 @@ _TABLES = ("allocations", "events", "segments", "blocks", "stacks")
     help="For perfetto: smaller allocations are counted, but get no slice of their own.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Default: named after the snapshot, in this folder.")
+@language_option
 def export(snapshot: Path, form: str, table: str, least: str, output: Path | None) -> None:
     """Write a PyTorch memory SNAPSHOT (or the one in a folder) in a form that other tools read.
 
@@ -49,20 +54,22 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
     try:
         least_bytes = parse_size(least)
     except ValueError:
-        raise UsageError(f"--at-least {least!r} is no size; write it as 64KiB, 1MiB, 0") from None
+        raise UsageError(
+            _("--at-least {least} is no size; write it as 64KiB, 1MiB, 0").format(least=repr(least))
+        ) from None
     path = _snapshot_file(snapshot)
     _refuse_archive(path)
     name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")
     part = f".{table}" if form in ("csv", "parquet") else ""
     target = output or Path(f"{name}{part}{_SUFFIX[form]}")
-    spare_inputs(target, [path], "is the snapshot itself")
+    spare_inputs(target, [path], _("is the snapshot itself"))
     try:
         _writer(form, path, table, least_bytes)(target)
     except InputRefused as error:
-        raise InputRefused(f"{path}: {error}") from error
+        raise InputRefused(_("{what}: {why}").format(what=path, why=told(str(error)))) from error
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
-    say(f"wrote {target}")
+        raise UsageError(_("cannot write {path}: {why}").format(path=target, why=error.strerror or error)) from error
+    say(_("wrote {path}").format(path=target))
 
 
 def _snapshot_file(path: Path) -> Path:
@@ -75,8 +82,14 @@ def _snapshot_file(path: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InputRefused(f"{path} holds no memory snapshot: give the file that `torch.cuda.memory` dumped")
-    raise UsageError(f"{path} holds several snapshots; name one of them: {', '.join(str(each) for each in found)}")
+        raise InputRefused(
+            _("{path} holds no memory snapshot: give the file that `torch.cuda.memory` dumped").format(path=path)
+        )
+    raise UsageError(
+        _("{path} holds several snapshots; name one of them: {found}").format(
+            path=path, found=", ".join(str(each) for each in found)
+        )
+    )
 
 
 def _refuse_archive(path: Path) -> None:
@@ -86,7 +99,9 @@ def _refuse_archive(path: Path) -> None:
     with contextlib.suppress(OSError), path.open("rb") as file:  # trouble with the file is told where it is read
         head = file.read(HEAD_BYTES)
         if identify(head) is InputKind.ARCHIVE and (name := archive_name(head)):
-            raise InputRefused(f"{path}: it is {name}: unpack it and give what is inside")
+            raise InputRefused(
+                _("{path}: it is {name}: unpack it and give what is inside").format(path=path, name=name)
+            )
 
 
 def _writer(form: str, path: Path, table: str, least_bytes: int) -> Callable[[Path], None]:

@@ -14,30 +14,35 @@ import click
 
 from .. import __version__
 from ..errors import OomdoctorError, UsageError
+from ..language import N_, _, choose, default_language, told
+from .command import SpokenGroup, speak_click
+from .options import language_option
 from .output import say, soften_streams
 
 COMMANDS = {
-    "run": ("run:run", "Run a command under watch and report if it dies of memory."),
-    "analyze": ("analyze:analyze", "Read what is left of a crash: logs, snapshots, nvidia-smi, bundles."),
-    "report": ("report:report", "Make the reports of an incident folder again."),
-    "open": ("report:open_report", "Show the report of an incident folder in a browser."),
-    "check": ("check:check", "Say what stands in the way of a command before it runs."),
-    "estimate": ("estimate:estimate", "Say what a model needs before it runs, and what fits."),
-    "sweep": ("sweep:sweep", "Measure what fits: one watched run a setting, and the map of it."),
-    "diff": ("diff:diff", "Compare two incidents, or the ranks of one: what grew, and with what."),
-    "export": ("export:export", "Write a snapshot in a form that other tools read."),
-    "whatif": ("whatif:whatif", "Replay the requests under another setting, or on another card."),
-    "explain": ("explain:explain", "Print the playbook's page of one rule."),
-    "rules": ("rules:rules", "Check, test and list rules, yours or the shipped ones."),
+    "run": ("run:run", N_("Run a command under watch and report if it dies of memory.")),
+    "analyze": ("analyze:analyze", N_("Read what is left of a crash: logs, snapshots, nvidia-smi, bundles.")),
+    "report": ("report:report", N_("Make the reports of an incident folder again.")),
+    "open": ("report:open_report", N_("Show the report of an incident folder in a browser.")),
+    "check": ("check:check", N_("Say what stands in the way of a command before it runs.")),
+    "estimate": ("estimate:estimate", N_("Say what a model needs before it runs, and what fits.")),
+    "sweep": ("sweep:sweep", N_("Measure what fits: one watched run a setting, and the map of it.")),
+    "diff": ("diff:diff", N_("Compare two incidents, or the ranks of one: what grew, and with what.")),
+    "export": ("export:export", N_("Write a snapshot in a form that other tools read.")),
+    "whatif": ("whatif:whatif", N_("Replay the requests under another setting, or on another card.")),
+    "explain": ("explain:explain", N_("Print the playbook's page of one rule.")),
+    "rules": ("rules:rules", N_("Check, test and list rules, yours or the shipped ones.")),
 }
 """Command name → (module:object below this package, one-line help)."""
 
 
+_INTERRUPTED = 130
+"""As a shell calls what ^C has ended."""
 _OUTPUT_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE}
 """What standard output can fail with; trouble with inputs is told where they are read."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SpokenGroup):
     """A group whose commands live in modules that are imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -54,12 +59,13 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for `--help`, from the table, without importing a command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        with formatter.section(_("Commands")):
+            formatter.write_dl([(name, _(text)) for name, (_place, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="oomdoctor")
+@language_option
 def oomdoctor() -> None:
     """Say what ran out of memory, who held it, and what to change."""
 
@@ -69,13 +75,34 @@ def main() -> None:
     if sys.argv[1:2] == ["run"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # who waits for the command wants to see it end by ^C
     soften_streams()
+    speak_click()
+    language = _language(sys.argv[1:])
+    choose(language)
     try:
-        oomdoctor(prog_name="oomdoctor")
+        status = oomdoctor.main(prog_name="oomdoctor", obj=language, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        say(_("interrupted"))
+        sys.exit(_INTERRUPTED)
     except OomdoctorError as error:
-        say(str(error))
+        say(told(str(error)))
         sys.exit(error.exit_code)
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        say(f"cannot write to standard output: {error.strerror or error}")
+        say(_("cannot write to standard output: {why}").format(why=error.strerror or error))
         sys.exit(UsageError.exit_code)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _language(words: list[str]) -> str:
+    """The language for what is said before a command has read its options, or because it could not."""
+    for place, word in enumerate(words):
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if name == "--lang":
+            return value if equals else "".join(words[place + 1 : place + 2])
+    return default_language()

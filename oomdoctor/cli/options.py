@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..language import LANGUAGE_VARIABLE, LANGUAGES, default_language, speaking
+from ..language import LANGUAGES, _, choose, chosen, default_language
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis
 
 ENGINES = ("transformers", "vllm", "sglang", "llama.cpp")
+
+_CHOSEN = "oomdoctor.language"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -24,13 +27,22 @@ class NamedPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Fails for an empty word."""
         if value == "":
-            self.fail("an empty name, as a variable that is not set leaves it", param, ctx)
+            self.fail(_("an empty name, as a variable that is not set leaves it"), param, ctx)
         return super().convert(value, param, ctx)
 
 
 def _speak(context: click.Context, _parameter: click.Parameter, language: str) -> str:
-    context.with_resource(speaking(language))
+    # Not as a resource: a context that is refused is never closed, and a generator would switch back at any time.
+    context.call_on_close(partial(choose, chosen()))
+    choose(language)
+    context.meta[_CHOSEN] = language
     return language
+
+
+def _default() -> str:
+    """What the whole line asks for (`main` has looked), else the environment."""
+    context = click.get_current_context()
+    return str(context.meta.get(_CHOSEN) or context.obj or default_language())
 
 
 def language_option(command: _Command) -> _Command:
@@ -38,12 +50,12 @@ def language_option(command: _Command) -> _Command:
     return click.option(
         "--lang",
         type=click.Choice(LANGUAGES),
-        default=default_language,
+        default=_default,
         show_default=False,
         is_eager=True,
         expose_value=False,
         callback=_speak,
-        help=f"Language of what is said (zh: Simplified Chinese). Default: {LANGUAGE_VARIABLE}, else en.",
+        help="Language of what is said (zh: Simplified Chinese). Default: OOMDOCTOR_LANG, else en.",
     )(command)
 
 
@@ -58,8 +70,8 @@ def redact_options(command: _Command) -> _Command:
         "--pseudonyms",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Where the pseudonyms are kept, for your eyes only; means --redact. Default: oomdoctor/pseudonyms.json in "
-        "$XDG_STATE_HOME or ~/.local/state.",
+        help="Where the pseudonyms are kept, for your eyes only; means --redact. Default: "
+        "oomdoctor/pseudonyms.json in $XDG_STATE_HOME or ~/.local/state.",
     )
     return flag(file(command))
 
@@ -86,9 +98,11 @@ def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -
     except ValueError:
         size = -1
     if size < 0:
-        raise click.BadParameter(f"{value!r} is not a size such as 80GiB", ctx, param)
+        raise click.BadParameter(_("{value} is not a size such as 80GiB").format(value=repr(value)), ctx, param)
     if 0 < size < MIB:
-        raise click.BadParameter(f"{value!r} is {size} bytes; name the unit, as in 80GiB", ctx, param)
+        raise click.BadParameter(
+            _("{value} is {size} bytes; name the unit, as in 80GiB").format(value=repr(value), size=size), ctx, param
+        )
     return size
 
 
@@ -101,9 +115,9 @@ def share(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     except ValueError:
         share = -1.0
     if not 0 <= share <= 1:
-        raise click.BadParameter(f"{value!r} is not a share such as 15% or 0.15", ctx, param)
+        raise click.BadParameter(_("{value} is not a share such as 15% or 0.15").format(value=repr(value)), ctx, param)
     if share == 1 and param.name == "headroom":
-        raise click.BadParameter("a headroom of the whole card leaves nothing for a model", ctx, param)
+        raise click.BadParameter(_("a headroom of the whole memory leaves nothing to use"), ctx, param)
     if share == 0 and param.name == "fraction":
-        raise click.BadParameter("an engine that may take nothing of the card cannot start", ctx, param)
+        raise click.BadParameter(_("an engine that may take nothing of the card cannot start"), ctx, param)
     return share

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from ..errors import UsageError
+from ..language import _
 from ..model.printable import one_line
 
 FORMATS = ("terminal", "html", "json", "markdown")
@@ -59,7 +60,7 @@ def print_report(text: str) -> None:
     cannot be written.
     """
     if sys.stdout is None:
-        raise UsageError("standard output is closed; name a file with --output")
+        raise UsageError(_("standard output is closed; name a file with --output"))
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         if not text.endswith("\n"):
@@ -68,7 +69,7 @@ def print_report(text: str) -> None:
     except OSError as error:
         _drop_output()
         if not isinstance(error, BrokenPipeError):
-            raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+            raise UsageError(_("cannot write to standard output: {why}").format(why=error.strerror)) from error
 
 
 def deliver(text: str, output: Path | None) -> None:
@@ -79,24 +80,28 @@ def deliver(text: str, output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+        raise UsageError(_("cannot write {path}: {why}").format(path=output, why=error.strerror)) from error
 
 
-def spare_inputs(output: Path | None, inputs: Iterable[str | Path | None], what: str = "is an input") -> None:
+def spare_inputs(output: Path | None, inputs: Iterable[str | Path | None], what: str = "") -> None:
     """Refuse to write over what is read: a crash leaves its log only once. Raises UsageError."""
     if output is None or not output.is_file():
         return
     for path in inputs:
         with contextlib.suppress(OSError, ValueError):  # a name that is no file is told of elsewhere
             if path is not None and str(path) != "-" and os.path.samefile(path, output):
-                raise UsageError(f"{output} {what}; name another file with --output")
+                raise UsageError(
+                    _("{output} {what}; name another file with --output").format(
+                        output=output, what=what or _("is an input")
+                    )
+                )
 
 
 def check_folder(output: Path | None) -> None:
     """Before work of hours: whether there is a folder for the file at all. Raises UsageError."""
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        why = "it is a folder" if output.is_dir() else f"there is no folder {output.parent}"
-        raise UsageError(f"cannot write {output}: {why}")
+        why = _("it is a folder") if output.is_dir() else _("there is no folder {parent}").format(parent=output.parent)
+        raise UsageError(_("cannot write {path}: {why}").format(path=output, why=why))
 
 
 def say(sentence: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ..language import _
 from ..model.printable import one_line
 from .output import is_terminal
 
@@ -62,10 +63,10 @@ def _drawn(simulating: bool) -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn
 
-    doing = "simulating" if simulating else "reading"
+    doing = _("simulating {what}") if simulating else _("reading {what}")
     counted = (MofNCompleteColumn(),) if simulating else (DownloadColumn(binary_units=True), TransferSpeedColumn())
     bar = Progress(
-        TextColumn(f"{doing} {{task.description}}", markup=False),
+        TextColumn(doing.format(what="{task.description}"), markup=False),
         BarColumn(),
         *counted,
         console=Console(stderr=True),

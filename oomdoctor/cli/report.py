@@ -8,14 +8,16 @@ from pathlib import Path
 import click
 
 from ..errors import UsageError
+from ..language import _
 from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
+from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted
 from .output import FormName, print_report, say
 
 _BUNDLE = NamedPath(path_type=Path, exists=True, file_okay=False)
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("bundle", type=_BUNDLE)
 @click.option(
     "--format",
@@ -42,10 +44,10 @@ def report(
         return
     summary = _written(folder, directories, redact, pseudonyms)
     say(summary)
-    say(f"report: {folder / NAMES['html']}")
+    say(_("report: {path}").format(path=folder / NAMES["html"]))
 
 
-@click.command("open", context_settings={"max_content_width": 80})
+@click.command("open", cls=SpokenCommand)
 @click.argument("bundle", type=_BUNDLE)
 @language_option
 def open_report(bundle: Path) -> None:
@@ -57,8 +59,8 @@ def open_report(bundle: Path) -> None:
     if not page.is_file() or not is_in_language(page):
         _written(bundle)
     if not webbrowser.open(page.absolute().as_uri()):
-        raise UsageError(f"no browser could be started here; the report is {page}")
-    say(f"opened {page}")
+        raise UsageError(_("no browser could be started here; the report is {page}").format(page=page))
+    say(_("opened {path}").format(path=page))
 
 
 def _written(
@@ -68,5 +70,7 @@ def _written(
         return write_reports(folder, rules=directories, redact=redact, pseudonyms=pseudonyms)
     except OSError as error:
         raise UsageError(
-            f"cannot write into {folder}: {error.strerror or error}; `--format html` prints the report instead"
+            _("cannot write into {folder}: {why}; `--format html` prints the report instead").format(
+                folder=folder, why=error.strerror or error
+            )
         ) from error

@@ -12,6 +12,7 @@ from ..playbook.cases import run_cases
 from ..playbook.causes import FAMILIES, FAMILY_OF
 from ..playbook.lint import lint
 from ..playbook.load import Playbook, default_rules_directory, load_playbook
+from .command import SpokenGroup
 
 WIDTH = 80
 
@@ -20,7 +21,7 @@ _DIRECTORY = click.argument(
 )
 
 
-@click.group()
+@click.group(cls=SpokenGroup)
 def rules() -> None:
     """Check, test and list the rules that diagnoses come from.
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import click
 
+from ..language import _, told
 from ..model.units import parse_size
 from ..run.child import FORWARDED, CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
 from .bundle_reports import configuration_of, write_reports
+from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options
 from .output import say
 
@@ -27,7 +29,7 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> i
     except ValueError:
         size = -1
     if size < 0:
-        raise click.BadParameter(f"{text!r} is not a size; write 512K, 4M or 1G")
+        raise click.BadParameter(_("{text} is not a size; write 512K, 4M or 1G").format(text=repr(text)))
     return size
 
 
@@ -35,12 +37,12 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
     """The number of events, or `off`, as the probe reads it."""
     if text is None or text == "off" or (text.isdecimal() and 0 < int(text) <= _MOST_EVENTS):
         return text
-    raise click.BadParameter(f"{text!r} is neither 'off' nor a number of events up to {_MOST_EVENTS}")
+    raise click.BadParameter(
+        _("{text} is neither 'off' nor a number of events up to {most}").format(text=repr(text), most=_MOST_EVENTS)
+    )
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False, "max_content_width": 80}
-)
+@click.command(cls=SpokenCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -65,8 +67,9 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
 @click.option(
     "--stacks",
     type=click.Choice(["always", "adaptive", "never"]),
-    help="When a Python stack is recorded with each allocation of device memory. adaptive, which is the default: while "
-    "a device is more than 70 % full or will soon be full (before torch 2.6: always).",
+    help="When a Python stack is recorded with each allocation of device memory. adaptive, which is "
+    "the default: while a device is more than 70 % full or will soon be full (before torch 2.6: "
+    "always).",
 )
 @click.option(
     "--history",
@@ -113,7 +116,7 @@ def run(
     wrong usage.
     """
     if not command:
-        raise click.UsageError("Which command? oomdoctor run -- python train.py")
+        raise click.UsageError(_("Which command? oomdoctor run -- python train.py"))
     kept: dict[str, object] | None = None
     if model is not None:
         configuration_of(model)
@@ -137,7 +140,7 @@ def run(
         _take_signals_to_conclude()
         _conclude(outcome, report, model, redact, pseudonyms)
     except KeyboardInterrupt:
-        say("interrupted before the report was made")
+        say(_("interrupted before the report was made"))
     end_like(outcome.status, outcome.signal)
 
 
@@ -161,28 +164,32 @@ def _take_signals_to_conclude() -> None:
 
 def _conclude(outcome: RunOutcome, report: str, model: Path | None, redact: bool, pseudonyms: Path | None) -> None:
     """Make the report if one is wanted, and say where things are; nothing here changes how the run ends."""
-    for what, why, _ in outcome.unseen:
+    for what, why, _how in outcome.unseen:
         if what.startswith(("the incident folder", "part of the evidence")):
-            say(f"{what}: {why}")
+            say(_("{what}: {why}").format(what=told(what), why=told(why)))
     if outcome.bundle is None:
-        say("no folder for the evidence could be written; the command ran without being recorded")
+        say(_("no folder for the evidence could be written; the command ran without being recorded"))
         return
     if not outcome.bundle.is_dir():
-        say(f"the evidence is lost: {_shown(outcome.bundle)} was removed while the command ran")
+        say(_("the evidence is lost: {path} was removed while the command ran").format(path=_shown(outcome.bundle)))
         return
     if report == "never" or (report == "auto" and not outcome.deserves_report):
-        say(f"evidence in {_shown(outcome.bundle)}")
+        say(_("evidence in {path}").format(path=_shown(outcome.bundle)))
         return
     try:
         summary = write_reports(outcome.bundle, model=model, redact=redact, pseudonyms=pseudonyms)
     except Exception as error:
-        say(f"the report could not be made ({type(error).__name__}: {error}); the evidence is kept")
-        say(f"to make it later: oomdoctor report {_shown(outcome.bundle)}")
+        say(
+            _("the report could not be made ({kind}: {why}); the evidence is kept").format(
+                kind=type(error).__name__, why=error
+            )
+        )
+        say(_("to make it later: oomdoctor report {path}").format(path=_shown(outcome.bundle)))
         return
     say(summary)
-    say(f"report: {_shown(outcome.bundle / 'report.html')}")
+    say(_("report: {path}").format(path=_shown(outcome.bundle / "report.html")))
     if redact or pseudonyms is not None:
-        say("pass the report on, not the folder: the evidence in it holds the true names")
+        say(_("pass the report on, not the folder: the evidence in it holds the true names"))
 
 
 def _shown(path: Path) -> str:

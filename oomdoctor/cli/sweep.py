@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from .options import share
+from ..language import _, ngettext
+from .command import SpokenCommand
+from .options import language_option, share
 from .output import FORMATS, FormName, check_folder, default_format, deliver, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
@@ -29,13 +31,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> fl
         return None
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)", text.strip())
     if not found or float(found[1]) <= 0:
-        raise click.BadParameter(f"{text!r} is not a time such as 90s or 10min", ctx, param)
+        raise click.BadParameter(_("{text} is not a time such as 90s or 10min").format(text=repr(text)), ctx, param)
     return float(found[1]) * _UNITS[found[2]]
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False, "max_content_width": 80}
-)
+@click.command(cls=SpokenCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option("--vary", multiple=True, metavar="NAME=V,V…", help="A variable and its values; once for each variable.")
 @click.option("--category", multiple=True, metavar="NAME", help="Its numbers have no order: never interpolated.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set for the command; VALUE may hold {NAME}.")
@@ -48,7 +48,11 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> fl
 @click.option("--timeout", callback=_seconds, metavar="TIME", help="End a run after 90s, 10min, 2h.")
 @click.option("--until", metavar="TEXT", help="End a run as ^C would once it prints TEXT: for servers.")
 @click.option(
-    "--repeat", type=click.IntRange(1, 100), default=1, show_default=True, help="Runs of a setting; the most counts."
+    "--repeat",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Runs of a setting; the most counts.",
 )
 @click.option("--all", "every", is_flag=True, help="Run also what can be predicted.")
 @click.option("--runs", type=click.IntRange(0), metavar="N", help="At most so many runs now; 0: show what is there.")
@@ -73,6 +77,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> fl
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
+@language_option
 def sweep(command: tuple[str, ...], output_format: str | None, output: Path | None, **asked: Any) -> None:
     """Run COMMAND with several settings and say which of them fit.
 
@@ -92,17 +97,20 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
 
     if not command or not asked["vary"]:
         raise UsageError(
-            "which command, over what? oomdoctor sweep --vary context=512,1024 -- python serve_once.py --ctx {context}"
+            _(
+                "which command, over what? oomdoctor sweep --vary context=512,1024 -- python serve_once.py "
+                "--ctx {context}"
+            )
         )
     variables, notes = parse_variables(asked["vary"], asked["category"])
     environment = tuple(_assignment(each) for each in asked["env"])
-    check_templates([*command, *(value for _, value in environment)], [each.name for each in variables])
+    check_templates([*command, *(value for _name, value in environment)], [each.name for each in variables])
     if asked["until"] == "":
-        raise UsageError("--until needs a text")
+        raise UsageError(_("--until needs a text"))
     recipe = Recipe(command, environment, asked["timeout"], asked["until"], asked["interval"])
     folder = asked["folder"] or Path("reports") / _name(recipe, tuple(each.name for each in variables))
     chosen = output_format or default_format(output)
-    spare_inputs(output, [folder / "sweep.records", *command], "is the sweep's record or of the command")
+    spare_inputs(output, [folder / "sweep.records", *command], _("is the sweep's record or of the command"))
     check_folder(output)
     for note in notes:
         say(note)
@@ -115,7 +123,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
     finally:
         state.close()
     deliver(_rendered(swept, recipe, folder, chosen, text_width(output)), output)
-    say(f"runs in {folder}")
+    say(_("runs in {folder}").format(folder=folder))
     if swept.signal is not None:
         sys.exit(128 + swept.signal)
     told = (How.MEASURED, How.OUT_OF_MEMORY)
@@ -143,7 +151,7 @@ def _measured(recipe: Recipe, names: tuple[str, ...]) -> Measured:
     from ..collect.nvml import read_devices
     from ..sweep.state import Measured
 
-    readings, _ = read_devices()
+    readings, _why = read_devices()
     cards = tuple((reading.name or "", reading.total_bytes or 0) for reading in readings)
     return Measured(*recipe.shown, names, recipe.until, cards, recipe.digest)
 
@@ -151,7 +159,7 @@ def _measured(recipe: Recipe, names: tuple[str, ...]) -> Measured:
 def _assignment(written: str) -> tuple[str, str]:
     name, equals, value = written.partition("=")
     if not equals or not name or "\0" in written:
-        raise UsageError(f"--env {written!r} is not NAME=VALUE")
+        raise UsageError(_("--env {written} is not NAME=VALUE").format(written=repr(written)))
     return name, value
 
 
@@ -172,14 +180,19 @@ class _Progress:
 
     def resume(self, count: int, folder: Path) -> None:
         if count:
-            say(f"{count} settings were measured before, in {folder}")
+            before = ngettext(
+                "{number} setting was measured before, in {folder}",
+                "{number} settings were measured before, in {folder}",
+                count,
+            )
+            say(before.format(number=count, folder=folder))
 
     def begins(self, cell: Any, number: int) -> None:
         from ..sweep.variables import setting
 
-        say(f"run {number}: {setting(self._variables, cell)} …")
+        say(_("run {number}: {setting} …").format(number=number, setting=setting(self._variables, cell)))
 
     def ended(self, cell: Any, number: int, attempt: Any) -> None:
         from ..sweep.outline import attempt_text
 
-        say(f"run {number}: {attempt_text(attempt, self._on)}")
+        say(_("run {number}: {what}").format(number=number, what=attempt_text(attempt, self._on)))

@@ -11,8 +11,10 @@ import click
 
 from ..errors import UsageError
 from ..language import N_, _, ngettext
+from ..language.wrapping import wrap
+from .command import SpokenCommand
 from .options import language_option
-from .output import FormName, print_report, say
+from .output import FormName, is_terminal, print_report, say, text_width
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ EXIT_NO_ANSWER = 3
 LATER = N_("Nothing after that request was recorded: the run may still run out of memory later.")
 
 
-@click.command(context_settings={"max_content_width": 80})
+@click.command(cls=SpokenCommand)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
     "--set",
@@ -68,7 +70,7 @@ def whatif(
         evidence = read_inputs(paths, progress=progress)
     for record in evidence.inputs:
         if record.status == "refused":
-            say(f"{record.path}: {record.why}")
+            say(_("{what}: {why}").format(what=record.path, why=record.why))
     evidence = focus(evidence)
     facts = derive_facts(evidence)
     told = _Told()
@@ -79,15 +81,22 @@ def whatif(
             path, tell = question.snapshot.path, progress
             simulation = question.simulation(None if tell is None else lambda done, all_: tell(path, done, all_))
             told.simulation = simulation
-            groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
+            groups = [asked] if asked or memory is not None else [[(name, value)] for _what, name, value in SETTINGS]
             for group in groups:
                 settings = with_settings(simulation.settings, group)
                 told.answers.append((_words(group, total_bytes), simulation.ask(settings, total_bytes)))
     except CannotSimulate as error:
         told.why_not = str(error)
-    print_report(told.as_json() if output_format == "json" else told.as_text())
+    print_report(told.as_json() if output_format == "json" else _fitted(told.as_text()))
     if told.why_not:
         sys.exit(EXIT_NO_ANSWER)
+
+
+def _fitted(text: str) -> str:
+    """Within the columns of the terminal; what is piped stays one sentence a line."""
+    if not is_terminal(sys.stdout):
+        return text
+    return "\n".join(row for line in text.split("\n") for row in wrap(line, text_width(None)) or [""])
 
 
 def _size(text: str) -> int:
@@ -96,9 +105,9 @@ def _size(text: str) -> int:
     try:
         size = parse_size(text)
     except ValueError as error:
-        raise UsageError(f"--memory is a size like 40GiB; not {text!r}") from error
+        raise UsageError(_("--memory is a size like 40GiB; not {text}").format(text=repr(text))) from error
     if size <= 0:
-        raise UsageError(f"--memory is a size above 0; not {text!r}")
+        raise UsageError(_("--memory is a size above 0; not {text}").format(text=repr(text)))
     return size
 
 

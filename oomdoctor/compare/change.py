@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ..allocator.stacks import is_torch
+from ..language import N_, _
 from .places import NOTHING, SETTING_GROUPS, Held, Owners, Place, Side, Stack
 
 Key = TypeVar("Key", bound=Hashable)
@@ -16,8 +17,8 @@ _LINE = re.compile(r"(?P<file>[^\s:][^:]*):[0-9]+ in (?P<function>\S+)")
 _NEAREST = 2
 _PARTLY_RECORDED = frozenset({"version", "allocator", "machine"})
 """What is missing there was not recorded; an option or a variable that is missing was not given."""
-BY_CENSUS = "counted by the probe"
-BY_STACKS = "by the stacks of the snapshots; what they are for is guessed from names"
+BY_CENSUS = N_("counted by the probe")
+BY_STACKS = N_("by the stacks of the snapshots; what they are for is guessed from names")
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ def _place_change(before: Place, after: Place) -> PlaceChange:
     stacks = before.by_stack is not None and after.by_stack is not None
     missing = []
     if not how and (before.is_device or after.is_device):
-        missing.append("owners: " + _lacking(before, after, "neither stacks nor a whole census"))
+        missing.append(_("owners: {why}").format(why=_lacking(before, after, _("neither stacks nor a whole census"))))
     if not stacks and (before.is_device or after.is_device):
-        missing.append("stacks: " + _lacking(before, after, "no stacks", stacks_only=True))
+        missing.append(_("stacks: {why}").format(why=_lacking(before, after, _("no stacks"), stacks_only=True)))
     return PlaceChange(
         before=before,
         after=after,
@@ -164,10 +165,11 @@ def _lacking(before: Place, after: Place, what: str, stacks_only: bool = False) 
         return place.by_stack is None if stacks_only else place.stacks is None and place.census is None
 
     if lacks(before) and lacks(after):
-        return f"both have {what}"
+        return _("both have {what}").format(what=what)
     if not lacks(before) and not lacks(after):
-        return "each side counts them in another way"
-    return f"the {'first' if lacks(before) else 'second'} has {what}"
+        return _("each side counts them in another way")
+    said = _("the first has {what}") if lacks(before) else _("the second has {what}")
+    return said.format(what=what)
 
 
 def _rows(

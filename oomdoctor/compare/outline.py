@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..allocator.stacks import describe, is_torch, python_frames, read_stack, users_frame
+from ..language import N_, _, ngettext, pgettext, tidy, told
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .change import Change, PlaceChange, Row, SettingChange, SizeRow
@@ -18,8 +19,10 @@ _MOST_STACKS = 5
 _MOST_FRAMES = 4
 _MOST_COLUMNS = 4
 _BAR = 24
+_NAMES = {("command", "line"): N_("command"), ("machine", "memory"): N_("the machine's memory")}
+"""Settings whose names say too little by themselves."""
 _FOLDERS = re.compile(r"(?<![^\s('\"])(?:[^\s:('\"]*/)(?=[^\s/:]+/[^\s/:]+\.py:[0-9])")
-_MINUS, _SAME = "\N{MINUS SIGN}", "no change"
+_MINUS, _SAME = "\N{MINUS SIGN}", N_("no change")
 
 Cells = tuple[str, ...]
 
@@ -37,36 +40,59 @@ class Section:
 
 def outline_change(change: Change) -> tuple[Section, ...]:
     """The answer first, then each place, what else differs, and what could not be compared."""
-    sections = [Section("What changed", _answer(change))]
+    sections = [Section(_("What changed"), _answer(change))]
     for place in change.places:
         sections.extend(_place(place, len(change.places) > 1))
     sections.append(_settings(change))
     gaps = (
-        *(f"{side} shows {place.name}, the other does not" for side, place in _alone(change)),
-        *(f"{place.after.name}: {each}" for place in change.places for each in place.not_compared),
-        *(f"{group}: not recorded by {_who_lacks(change, group)}" for group in change.settings_not_compared),
-        *(f"not read: {problem}" for side in (change.before, change.after) for problem in side.problems),
+        *(
+            _("{side} shows {name}, the other does not").format(side=side, name=_place_name(place))
+            for side, place in _alone(change)
+        ),
+        *(
+            _("{what}: {why}").format(what=_place_name(place.after), why=each)
+            for place in change.places
+            for each in place.not_compared
+        ),
+        *(
+            _("{group}: not recorded by {who}").format(group=_group(group), who=_who_lacks(change, group))
+            for group in change.settings_not_compared
+        ),
+        *(
+            _("not read: {problem}").format(problem=problem)
+            for side in (change.before, change.after)
+            for problem in side.problems
+        ),
     )
     if gaps:
-        sections.append(Section("Not compared", gaps))
+        sections.append(Section(_("Not compared"), gaps))
     return tuple(sections)
 
 
 def outline_spread(found: Spread) -> tuple[Section, ...]:
     """All places on one scale, then what differs most among them."""
-    places = [place for _, place in found.places]
+    places = [place for _side, place in found.places]
     names = _names(found)
     largest = max((max(p.sizes.get("reserved", 0), p.sizes.get("allocated", 0)) for p in places), default=0)
     rows = tuple(
-        (name, _size(p.sizes.get("allocated")), _size(p.sizes.get("reserved")), _bar(p.sizes["allocated"], largest))
+        (
+            name,
+            _size(p.sizes.get("allocated")),
+            _size(p.sizes.get("reserved")),
+            _bar(p.sizes["allocated"], largest),
+        )
         for name, p in zip(names, places, strict=True)
     )
-    sections = [Section("On one scale", (_most_and_least(names, places),), ("", "allocated", "reserved", ""), rows)]
-    for title, found_rows in (("By category", found.categories), ("By owner", found.owners)):
+    sections = [
+        Section(_("On one scale"), (_most_and_least(names, places),), ("", _("allocated"), _("reserved"), ""), rows)
+    ]
+    for title, found_rows in ((_("By category"), found.categories), (_("By owner"), found.owners)):
         if found_rows:
             sections.append(_spread_table(title, found_rows, names, found.how_known))
     if not found.how_known:
-        sections.append(Section("Not compared", ("owners: not every place has stacks, nor every one a whole census",)))
+        sections.append(
+            Section(_("Not compared"), (_("owners: not every place has stacks, nor every one a whole census"),))
+        )
     return tuple(sections)
 
 
@@ -75,10 +101,13 @@ def outline_spread(found: Spread) -> tuple[Section, ...]:
 
 def _answer(change: Change) -> tuple[str, ...]:
     if not change.places:
-        return ("The two have no device and no budget in common.",)
-    lines = [f"{place.after.name}: {_gain(place)}" for place in change.places]
+        return (_("The two have no device and no budget in common."),)
+    lines = [_("{what}: {why}").format(what=_place_name(place.after), why=_gain(place)) for place in change.places]
     if change.settings:
-        lines.append("With it came: " + "; ".join(_setting(each) for each in change.settings[:3]) + _more(change, 3))
+        shown = [_setting(each) for each in change.settings[:3]]
+        if len(change.settings) > len(shown):
+            shown.append(_("and {number} more").format(number=len(change.settings) - len(shown)))
+        lines.append(_("With it came: {settings}").format(settings=_("; ").join(shown)))
     return tuple(lines)
 
 
@@ -88,12 +117,15 @@ def _gain(place: PlaceChange) -> str:
     if row is None:
         known = [each for each in place.budget if each.name != "in all" and _is_told_by_both(each)]
         most = max(known, key=lambda row: abs(_gained(row)), default=None)
-        return "no figure that both sides tell." if most is None else f"{_figures(most)}: {_signed(_gained(most))}."
+        if most is None:
+            return _("no figure that both sides tell.")
+        return _("{figures}: {change}.").format(figures=_figures(most), change=_signed(_gained(most)))
     gained = _gained(row)
     if not gained:
-        return f"as much as before ({_figures(row)}){', held by other owners' if place.owners else ''}."
-    sign = "more" if gained > 0 else "less"
-    return f"{format_bytes(abs(gained))} {sign} ({_figures(row)}).{_main_part(place, gained)}"
+        said = _("as much as before ({figures}), held by other owners.") if place.owners else ""
+        return (said or _("as much as before ({figures}).")).format(figures=_figures(row))
+    said = _("{size} more ({figures}).") if gained > 0 else _("{size} less ({figures}).")
+    return tidy(said.format(size=format_bytes(abs(gained)), figures=_figures(row)) + _main_part(place, gained))
 
 
 def _is_told_by_both(row: SizeRow) -> bool:
@@ -106,7 +138,7 @@ def _gained(row: SizeRow) -> int:
 
 
 def _figures(row: SizeRow) -> str:
-    return f"{row.name} {_size(row.before_bytes)} → {_size(row.after_bytes)}"
+    return f"{told(row.name)} {_size(row.before_bytes)} → {_size(row.after_bytes)}"
 
 
 def _main_part(place: PlaceChange, gained: int) -> str:
@@ -114,36 +146,49 @@ def _main_part(place: PlaceChange, gained: int) -> str:
     if not same_way:
         return ""
     row = same_way[0]
-    most = "Most of it" if 2 * abs(row.change_bytes) > abs(gained) else "The largest part"
-    return f" {most}: {_short(row.key)}, {_signed(row.change_bytes)}."
-
-
-def _more(change: Change, shown: int) -> str:
-    left = len(change.settings) - shown
-    return f"; and {left} more" if left > 0 else ""
+    most = _("Most of it") if 2 * abs(row.change_bytes) > abs(gained) else _("The largest part")
+    return " " + _("{most}: {owner}, {change}.").format(
+        most=most, owner=_short(row.key), change=_signed(row.change_bytes)
+    )
 
 
 def _place(place: PlaceChange, with_name: bool) -> Iterator[Section]:
-    prefix = f"{place.after.name}: " if with_name else ""
-    head = ("", "before", "after", "change")
+    prefix = _("{name}: ").format(name=_place_name(place.after)) if with_name else ""
+    head = ("", pgettext("column", "before"), pgettext("column", "after"), pgettext("column", "change"))
     if place.sizes:
-        moments = (f"before: {place.before.moment}", f"after: {place.after.moment}")
-        yield Section(f"{prefix}sizes", moments, head, tuple(map(_size_row, place.sizes)))
+        moments = (
+            _("before: {moment}").format(moment=place.before.moment),
+            _("after: {moment}").format(moment=place.after.moment),
+        )
+        yield Section(_("{prefix}sizes").format(prefix=prefix), moments, head, tuple(map(_size_row, place.sizes)))
     if place.budget:
-        yield Section(f"{prefix}budget", (), head, tuple(map(_size_row, place.budget)))
+        yield Section(_("{prefix}budget").format(prefix=prefix), (), head, tuple(map(_size_row, place.budget)))
     # The budget has the categories among its parts.
-    for title, found in (("by category", () if place.budget else place.categories), ("by owner", place.owners)):
+    for title, found in ((_("by category"), () if place.budget else place.categories), (_("by owner"), place.owners)):
         if found:
-            rest = f"{len(found) - MOST_ROWS} more rows with smaller changes. " if len(found) > MOST_ROWS else ""
-            remark = f"{rest}How known: {place.how_known}."
+            rest = (
+                ngettext(
+                    "{number} more row with a smaller change. ",
+                    "{number} more rows with smaller changes. ",
+                    len(found) - MOST_ROWS,
+                ).format(number=len(found) - MOST_ROWS)
+                if len(found) > MOST_ROWS
+                else ""
+            )
+            remark = _("{rest}How known: {how}.").format(rest=rest, how=_(place.how_known))
             yield Section(f"{prefix}{title}", (), head, tuple(map(_row, found[:MOST_ROWS])), remark)
     if place.stacks:
-        yield Section(f"{prefix}by stack", tuple(map(_stack_row, place.stacks[:_MOST_STACKS])))
+        yield Section(_("{prefix}by stack").format(prefix=prefix), tuple(map(_stack_row, place.stacks[:_MOST_STACKS])))
 
 
 def _size_row(row: SizeRow) -> Cells:
     before, after = row.before_bytes, row.after_bytes
-    return row.name, _size(before), _size(after), "" if before is None or after is None else _signed(after - before)
+    return (
+        told(row.name),
+        _size(before),
+        _size(after),
+        "" if before is None or after is None else _signed(after - before),
+    )
 
 
 def _row(row: Row[str]) -> Cells:
@@ -152,10 +197,12 @@ def _row(row: Row[str]) -> Cells:
 
 def _stack_row(row: Row[Stack]) -> str:
     blocks = row.after.count - row.before.count
-    more = (
-        f", {abs(blocks):,} block{'s' if abs(blocks) != 1 else ''} {'more' if blocks > 0 else 'less'}" if blocks else ""
-    )
-    return f"{_signed(row.change_bytes)}{more}: {_frames(row.key)}"
+    said = _("{change}: {stack}")
+    if blocks > 0:
+        said = ngettext("{change}, {number} block more: {stack}", "{change}, {number} blocks more: {stack}", blocks)
+    elif blocks < 0:
+        said = ngettext("{change}, {number} block less: {stack}", "{change}, {number} blocks less: {stack}", -blocks)
+    return said.format(change=_signed(row.change_bytes), number=f"{abs(blocks):,}", stack=_frames(row.key))
 
 
 def _frames(stack: Stack) -> str:
@@ -163,7 +210,7 @@ def _frames(stack: Stack) -> str:
     reading = read_stack(stack)
     first = users_frame(stack)
     if first is None:
-        return reading.owner
+        return told(reading.owner)
     frames = python_frames(stack)
     outwards = [f for f in frames[frames.index(first) :] if not is_torch(f) and not f.file.startswith("<frozen ")]
     shown = " < ".join(_short(describe(frame)) for frame in outwards[:_MOST_FRAMES])
@@ -172,32 +219,47 @@ def _frames(stack: Stack) -> str:
 
 def _short(owner: str) -> str:
     """A path by its last two parts: a row has little room."""
-    return one_line(_FOLDERS.sub("", owner), 120)
+    return one_line(told(_FOLDERS.sub("", owner)), 120)
 
 
 def _settings(change: Change) -> Section:
     if not change.settings:
-        none = "Nothing that both recorded." if change.before.settings.keys() & change.after.settings.keys() else ""
-        return Section("What else differs", (none or "Neither command, versions nor environment are in both.",))
-    return Section("What else differs", tuple(_setting(each) for each in change.settings))
+        none = _("Nothing that both recorded.") if change.before.settings.keys() & change.after.settings.keys() else ""
+        return Section(_("What else differs"), (none or _("Neither command, versions nor environment are in both."),))
+    return Section(_("What else differs"), tuple(_setting(each) for each in change.settings))
 
 
 def _setting(each: SettingChange) -> str:
     before, after = (
-        "not set" if value is None else one_line(value, 400) or "empty" for value in (each.before, each.after)
+        _("not set") if value is None else one_line(value, 400) or pgettext("value", "empty")
+        for value in (each.before, each.after)
     )
-    name = "command" if (each.group, each.name) == ("command", "line") else one_line(each.name, 80)
-    return f"{name}: {before} → {after}"
+    name = one_line(told(_NAMES.get((each.group, each.name), each.name)), 80)
+    return _("{name}: {before} → {after}").format(name=name, before=before, after=after)
 
 
 def _alone(change: Change) -> Iterator[tuple[str, Place]]:
-    for name, places in (("only the first", change.only_before), ("only the second", change.only_after)):
+    for name, places in ((_("only the first"), change.only_before), (_("only the second"), change.only_after)):
         for place in places:
             yield name, place
 
 
+def _place_name(place: Place) -> str:
+    return told(place.name)
+
+
+def _group(name: str) -> str:
+    return {
+        "command": pgettext("setting", "command"),
+        "environment": pgettext("setting", "environment"),
+        "version": pgettext("setting", "version"),
+        "allocator": pgettext("setting", "allocator"),
+        "machine": pgettext("setting", "machine"),
+    }[name]
+
+
 def _who_lacks(change: Change, group: str) -> str:
-    return "the first" if group not in change.before.settings else "the second"
+    return _("the first") if group not in change.before.settings else _("the second")
 
 
 # --- several places ------------------------------------------------------------------------------------------------
@@ -205,22 +267,25 @@ def _who_lacks(change: Change, group: str) -> str:
 
 def _names(found: Spread) -> list[str]:
     """The place's own name where it tells them apart, otherwise with the input it comes from."""
-    names = [place.name for _, place in found.places]
+    names = [_place_name(place) for _side, place in found.places]
     if len(set(names)) == len(names):
         return names
-    return [f"{side.path.rsplit('/', 1)[-1]} {place.name}" for side, place in found.places]
+    return [f"{side.path.rsplit('/', 1)[-1]} {_place_name(place)}" for side, place in found.places]
 
 
 def _most_and_least(names: list[str], places: Sequence[Place]) -> str:
     if not places:
-        return "No device is shown."
+        return _("No device is shown.")
     sizes = [place.sizes["allocated"] for place in places]
     most, least = sizes.index(max(sizes)), sizes.index(min(sizes))
     if sizes[most] == sizes[least]:
-        return f"All hold the same: {format_bytes(sizes[most])} allocated."
-    return (
-        f"{names[most]} holds most, {format_bytes(sizes[most])} allocated; "
-        f"{names[least]} least, {format_bytes(sizes[least])}: {format_bytes(sizes[most] - sizes[least])} apart."
+        return _("All hold the same: {size} allocated.").format(size=format_bytes(sizes[most]))
+    return _("{most} holds most, {held} allocated; {least} least, {held_least}: {apart} apart.").format(
+        most=names[most],
+        held=format_bytes(sizes[most]),
+        least=names[least],
+        held_least=format_bytes(sizes[least]),
+        apart=format_bytes(sizes[most] - sizes[least]),
     )
 
 
@@ -231,7 +296,7 @@ def _spread_table(title: str, rows: tuple[SpreadRow, ...], names: list[str], how
         head: Cells = ("", *names)
         cells = tuple((_short(row.name), *map(format_bytes, row.bytes)) for row in shown)
     else:
-        head = ("", "least", "most", "in")
+        head = ("", pgettext("column", "least"), pgettext("column", "most"), pgettext("column", "in"))
         cells = tuple(
             (
                 _short(row.name), format_bytes(min(row.bytes)), format_bytes(max(row.bytes)),
@@ -239,8 +304,10 @@ def _spread_table(title: str, rows: tuple[SpreadRow, ...], names: list[str], how
             )
             for row in shown
         )  # fmt: skip
-    rest = f"{len(rows) - MOST_ROWS} more rows that differ less. " if len(rows) > MOST_ROWS else ""
-    return Section(title, (), head, cells, f"{rest}How known: {how_known}.")
+    more = len(rows) - MOST_ROWS
+    rest = ngettext("{number} more row that differs less. ", "{number} more rows that differ less. ", more)
+    rest = rest.format(number=more) if more > 0 else ""
+    return Section(title, (), head, cells, _("{rest}How known: {how}.").format(rest=rest, how=_(how_known)))
 
 
 def _bar(size: int, largest: int) -> str:
@@ -248,12 +315,12 @@ def _bar(size: int, largest: int) -> str:
 
 
 def _size(size: int | None) -> str:
-    return "not known" if size is None else format_bytes(size)
+    return _("not known") if size is None else format_bytes(size)
 
 
 def _held(held: Held) -> str:
-    return format_bytes(held.bytes) if held.bytes else "nothing"
+    return format_bytes(held.bytes) if held.bytes else pgettext("value", "nothing")
 
 
 def _signed(size: int) -> str:
-    return _SAME if not size else f"{'+' if size > 0 else _MINUS}{format_bytes(abs(size))}"
+    return _(_SAME) if not size else f"{'+' if size > 0 else _MINUS}{format_bytes(abs(size))}"

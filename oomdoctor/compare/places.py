@@ -20,6 +20,7 @@ from ..facts.device_records import latest_device_records
 from ..facts.focus import focus
 from ..facts.live_parts import part_of
 from ..facts.unheld import read_unheld
+from ..language import N_, _, pgettext
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import Census, DeviceOomRecord, RunRecord
@@ -85,8 +86,12 @@ class Place:
     def name(self) -> str:
         """`rank 1 on cuda:1`."""
         if self.rank is not None:
-            return f"rank {self.rank} on {self.where}"
-        return self.where if self.pid is None or not self.shares_device else f"process {self.pid} on {self.where}"
+            return N_("rank {rank} on {place}").format(rank=self.rank, place=self.where)
+        return (
+            self.where
+            if self.pid is None or not self.shares_device
+            else N_("process {pid} on {place}").format(pid=self.pid, place=self.where)
+        )
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,9 @@ def read_side(path: Path, progress: Progress | None = None) -> Side:
     others = (Place(where, "", budget=parts) for where, parts in whole.items() if where.split(" ")[0] not in shown)
     places = (*devices, *others)
     if not places:
-        raise InputRefused(f"{path}: nothing in it tells how much memory was held; give a snapshot or a bundle")
+        raise InputRefused(
+            _("{path}: nothing in it tells how much memory was held; give a snapshot or a bundle").format(path=path)
+        )
     return Side(
         path=str(path),
         places=places,
@@ -169,18 +176,18 @@ def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid:
     allocator, oom = ownership.replay, latest_oom(snapshot, device)
     event = moment(ownership, oom)
     live, reserved = allocator.live_at(event), allocator.reserved_at(event)
-    sizes = {"allocated": live, "reserved": reserved, "idle in blocks": reserved - live}
+    sizes = {N_("allocated"): live, N_("reserved"): reserved, N_("idle in blocks"): reserved - live}
     if allocator.has_history:
-        sizes["most allocated"] = allocator.peak_bytes
+        sizes[N_("most allocated")] = allocator.peak_bytes
     if oom is not None:
-        sizes["request that failed"] = oom.requested_bytes
+        sizes[N_("request that failed")] = oom.requested_bytes
         if oom.free_bytes is not None:
-            sizes["free on the device"] = oom.free_bytes
-        when = f"when a request of {format_bytes(oom.requested_bytes)} failed"
+            sizes[N_("free on the device")] = oom.free_bytes
+        when = _("when a request of {requested} failed").format(requested=format_bytes(oom.requested_bytes))
     else:
-        when = "at the end of the recording" if allocator.has_history else "when the snapshot was taken"
+        when = _("at the end of the recording") if allocator.has_history else _("when the snapshot was taken")
     if record is not None and record.device_total_bytes is not None:
-        sizes["the device"] = record.device_total_bytes
+        sizes[N_("the device")] = record.device_total_bytes
 
     owners = {one.name: Held(one.bytes, one.count) for one in ownership.owners(event)}
     size, count = ownership.live_by_kind(event)
@@ -233,19 +240,21 @@ def _of_census(record: DeviceOomRecord | None, device: int, snapshot: Snapshot |
 def _of_census_alone(record: DeviceOomRecord, census: Census, where: str) -> Place:
     state, sizes = record.state, {}
     if state is not None:
-        known = {"allocated": state.allocated_bytes, "reserved": state.reserved_bytes}
+        known = {N_("allocated"): state.allocated_bytes, N_("reserved"): state.reserved_bytes}
         sizes = {name: size for name, size in known.items() if size is not None}
     if not sizes:
         held = [one.held_bytes for one in census.devices if one.device == record.device and one.held_bytes is not None]
-        sizes = {"held by Python objects": sum(held)} if held else {}
+        sizes = {N_("held by Python objects"): sum(held)} if held else {}
     if record.device_free_bytes is not None:
-        sizes["free on the device"] = record.device_free_bytes
+        sizes[N_("free on the device")] = record.device_free_bytes
     if record.device_total_bytes is not None:
-        sizes["the device"] = record.device_total_bytes
+        sizes[N_("the device")] = record.device_total_bytes
     request = record.requested_bytes
     return Place(
         where=where,
-        moment="when it failed" if request is None else f"when a request of {format_bytes(request)} failed",
+        moment=_("when it failed")
+        if request is None
+        else _("when a request of {request} failed").format(request=format_bytes(request)),
         sizes=sizes,
         rank=record.rank,
         pid=record.pid,
@@ -261,8 +270,8 @@ def _budgets(evidence: Evidence, facts: FactSet) -> dict[str, Mapping[str, int]]
     return {
         budget.where: {
             **{part.name: part.bytes for part in budget.parts},
-            "not attributed": budget.unattributed_bytes,
-            "in all": budget.total_bytes,
+            N_("not attributed"): budget.unattributed_bytes,
+            N_("in all"): budget.total_bytes,
         }
         for budget in budgets(evidence, facts)
         if budget.parts
@@ -297,7 +306,7 @@ def _settings(evidence: Evidence, facts: FactSet) -> Mapping[str, Mapping[str, s
 def _command(line: str) -> Iterator[tuple[str, str]]:
     """The options by name, then the whole line: what is no option differs there."""
     for name, value in launch_options(line):
-        yield f"--{name}", value if value is not None else "given"
+        yield f"--{name}", value if value is not None else pgettext("value", "given")
     yield "line", line
 
 
@@ -306,8 +315,8 @@ def _limits(runs: Sequence[RunRecord]) -> Mapping[str, str]:
     for run in runs:
         for name, size in (
             ("memory", run.limits.memory_total_bytes),
-            ("cgroup limit", run.limits.cgroup_limit_bytes),
-            ("address space limit", run.limits.address_space_limit_bytes),
+            (N_("cgroup limit"), run.limits.cgroup_limit_bytes),
+            (N_("address space limit"), run.limits.address_space_limit_bytes),
         ):
             if size is not None:
                 found[name] = format_bytes(size)

@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..language import _
+from ..language.wrapping import broken
 from ..model.printable import one_line
 from ..report.json_text import json_text
 from ..report.markup import cell, table, text_of
@@ -22,6 +24,7 @@ from .spread import Spread
 SCHEMA = "oomdoctor.diff/1"
 WIDTH = 80
 _NARROW = 60
+_INDENT = 2
 
 
 def as_terminal(sections: tuple[Section, ...], width: int = WIDTH) -> str:
@@ -30,16 +33,20 @@ def as_terminal(sections: tuple[Section, ...], width: int = WIDTH) -> str:
     console = Console(file=out, width=width, no_color=True, force_terminal=False, color_system=None)
     for section in sections:
         console.print()
-        console.print(Text(one_line(section.title)))
+        console.print(_wrapped(section.title, width))
         for line in section.lines:
-            console.print(Padding(Text(one_line(line), overflow="fold"), (0, 0, 0, 2)), highlight=False)
+            console.print(Padding(_wrapped(line, width - _INDENT), (0, 0, 0, _INDENT)), highlight=False)
         if section.rows:
             console.print(
-                Padding(_stacked(section) if width < _NARROW else _grid(section), (0, 0, 0, 2)), highlight=False
+                Padding(_stacked(section) if width < _NARROW else _grid(section), (0, 0, 0, _INDENT)), highlight=False
             )
         if section.remark:
-            console.print(Padding(Text(section.remark, overflow="fold"), (0, 0, 0, 2)), highlight=False)
+            console.print(Padding(_wrapped(section.remark, width - _INDENT), (0, 0, 0, _INDENT)), highlight=False)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _wrapped(text: str, width: int) -> Text:
+    return Text(broken(one_line(text), width), overflow="fold")
 
 
 def _stacked(section: Section) -> Text:
@@ -49,7 +56,8 @@ def _stacked(section: Section) -> Text:
         lines.append(one_line(row[0]))
         for name, each in zip(section.head[1:], row[1:], strict=False):
             if each:
-                lines.append(f"  {one_line(name)}: {one_line(each)}" if name else f"  {one_line(each)}")
+                text = one_line(each)
+                lines.append("  " + (_("{what}: {why}").format(what=one_line(name), why=text) if name else text))
     return Text("\n".join(lines), overflow="fold")
 
 

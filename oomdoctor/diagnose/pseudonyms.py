@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import UsageError
+from ..language import _
 
 KINDS = ("user", "host", "address", "directory", "file", "process")
 _SCHEMA = "oomdoctor.pseudonyms/1"
@@ -40,7 +41,7 @@ def default_file() -> Path:
     try:
         folder = Path(state) if state else Path.home() / ".local" / "state"
     except RuntimeError as error:
-        raise UsageError("there is no home folder for the pseudonyms; name a file with --pseudonyms") from error
+        raise UsageError(_("there is no home folder for the pseudonyms; name a file with --pseudonyms")) from error
     return folder / "oomdoctor" / "pseudonyms.json"
 
 
@@ -54,7 +55,9 @@ def kept_pseudonyms(path: Path) -> Iterator[Pseudonyms]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise UsageError(f"cannot keep the pseudonyms in {path}: {error.strerror}") from error
+        raise UsageError(
+            _("cannot keep the pseudonyms in {path}: {why}").format(path=path, why=error.strerror)
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         names = _load(path)
@@ -73,14 +76,20 @@ def _load(path: Path) -> Pseudonyms:
         return names
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} cannot be read as pseudonyms ({error}); name another file with --pseudonyms"
+            _("{path} cannot be read as pseudonyms ({why}); name another file with --pseudonyms").format(
+                path=path, why=error
+            )
         ) from error
     if not isinstance(stored, dict) or stored.get("schema") != _SCHEMA:
-        raise UsageError(f"{path} holds no pseudonyms; name another file with --pseudonyms")
+        raise UsageError(_("{path} holds no pseudonyms; name another file with --pseudonyms").format(path=path))
     for kind in KINDS:
         kept = stored.get(kind, {})
         if not isinstance(kept, dict) or not all(isinstance(each, str) for each in kept.values()):
-            raise UsageError(f"{path}: {kind!r} is no table of names; name another file with --pseudonyms")
+            raise UsageError(
+                _("{path}: {kind} is no table of names; name another file with --pseudonyms").format(
+                    path=path, kind=repr(kind)
+                )
+            )
         names._by_kind[kind].update(kept)
     return names
 
@@ -96,4 +105,6 @@ def _save(names: Pseudonyms, path: Path) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise UsageError(f"cannot write the pseudonyms to {path}: {error.strerror}") from error
+        raise UsageError(
+            _("cannot write the pseudonyms to {path}: {why}").format(path=path, why=error.strerror)
+        ) from error

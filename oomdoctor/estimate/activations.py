@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import _
 from .architecture import Architecture
 from .dtypes import ElementType
 from .engines import LLAMA_CPP, TRANSFORMERS, Engine
@@ -56,17 +57,17 @@ def inference_activations(
     inputs = [("tokens", step.tokens), ("hidden", hidden), ("intermediate", middle * ranks), ("vocabulary", vocabulary)]
     if engine is LLAMA_CPP:
         size = logits_bytes(step.tokens, vocabulary + hidden, 4)
-        return Activations(size, "tokens x (vocabulary + hidden) x 4", tuple(inputs))
+        return Activations(size, _("tokens x (vocabulary + hidden) x 4"), tuple(inputs))
     logits = logits_bytes(step.sequences, vocabulary, dtype.bytes_of(1) + 4 * _SAMPLED_COPIES)
     if engine is TRANSFORMERS:
         heads, width = architecture.heads or 0, architecture.head_width or 0
         widest = max(3 * middle, 5 * row_elements(heads, width) // ranks) + 3 * hidden
-        words = "max(tokens x (max(3 x intermediate, 5 x heads x head width) + 3 x hidden) x bytes, logits)"
+        words = _("max(tokens x (max(3 x intermediate, 5 x heads x head width) + 3 x hidden) x bytes, logits)")
     else:
         widest = 3 * middle + 3 * hidden
-        words = "max(tokens x (3 x intermediate + 3 x hidden) x bytes, logits)"
+        words = _("max(tokens x (3 x intermediate + 3 x hidden) x bytes, logits)")
     layer = step.tokens * dtype.bytes_of(widest)
-    ranked = f", {ranks} ranks" if ranks > 1 else ""
+    ranked = _(", {ranks} ranks").format(ranks=ranks) if ranks > 1 else ""
     return Activations(max(layer, logits), words + ranked, (*inputs, ("sequences", step.sequences)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..language import N_, _
 from .architecture import Attention, Latent, State
 from .budget import Budget, Settings, budget_of, cache_settings, largest_concurrency, largest_context, total_at
 from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
@@ -99,44 +100,59 @@ def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tup
 
 def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     """What the figures rest on that is not in the files, and what other versions of the engine do."""
-    kinds = {type(cache) for cache, _ in model.architecture.alike}
-    heads = [cache.kv_heads for cache, _ in model.architecture.alike if isinstance(cache, Attention)]
-    notes = [f"assumed: {each}" for each in model.architecture.assumptions]
+    kinds = {type(cache) for cache, _count in model.architecture.alike}
+    heads = [cache.kv_heads for cache, _count in model.architecture.alike if isinstance(cache, Attention)]
+    notes = [_("assumed: {what}").format(what=each) for each in model.architecture.assumptions]
     longest = model.architecture.longest
     if longest is not None and settings.context > longest:
-        notes.append(f"the model was made for {longest:,} tokens, less than the context asked for")
+        notes.append(
+            _("the model was made for {longest} tokens, less than the context asked for").format(longest=f"{longest:,}")
+        )
     if model.architecture.vocabulary is None:
-        notes.append("the vocabulary is not told: the logits of a step are not counted")
+        notes.append(_("the vocabulary is not told: the logits of a step are not counted"))
     if model.architecture.intermediate is None and model.architecture.experts is None:
-        notes.append("the MLP's width is not told: activations assume four times the hidden size")
+        notes.append(_("the MLP's width is not told: activations assume four times the hidden size"))
     if model.architecture.heads is None or model.architecture.head_width is None:
-        notes.append("the heads are not told: activations count the MLP only")
+        notes.append(_("the heads are not told: activations count the MLP only"))
     if settings.tensor_parallel > 1:
         if settings.engine.divides_layers:
-            notes.append(f"{settings.tensor_parallel} cards share the layers (--split-mode layer); the fullest counts")
+            notes.append(
+                _("{ranks} cards share the layers (--split-mode layer); the fullest counts").format(
+                    ranks=settings.tensor_parallel
+                )
+            )
         elif heads and min(heads) < settings.tensor_parallel:
             notes.append(
-                f"{settings.tensor_parallel} ranks share {min(heads)} KV heads: each head is kept more than once"
+                _("{ranks} ranks share {heads} KV heads: each head is kept more than once").format(
+                    ranks=settings.tensor_parallel, heads=min(heads)
+                )
             )
         if Latent in kinds and not settings.engine.divides_layers:
-            notes.append("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
-        notes.append("weights are taken to be divided evenly between the ranks")
+            notes.append(
+                _("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
+            )
+        notes.append(_("weights are taken to be divided evenly between the ranks"))
     if State in kinds and settings.states is None and model.architecture.state_dtype is None:
-        notes.append("recurrent states are assumed to be float32; name their type with --state-dtype")
+        notes.append(_("recurrent states are assumed to be float32; name their type with --state-dtype"))
     if settings.engine is TRANSFORMERS and Latent in kinds:
         notes.append(
-            "transformers up to 5.12 keeps keys and values of every head, since 5.16 the latent vector (--mla expanded)"
+            _(
+                "transformers up to 5.12 keeps keys and values of every head, since 5.16 the latent vector "
+                "(--mla expanded)"
+            )
         )
     if model.architecture.windowed:
-        notes.append(_WINDOW_NOTES[settings.engine.name])
+        notes.append(_(_WINDOW_NOTES[settings.engine.name]))
     if settings.engine is VLLM and settings.fraction is None:
-        notes.append("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)")
+        notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
     return tuple(notes)
 
 
 _WINDOW_NOTES = {
-    "transformers": "transformers drops what slid out of a window since 4.56; before, windowed layers keep every token",
-    "vllm": "without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid)",
-    "sglang": "SGLang gives windowed layers a pool of 0.8 of the tokens (--swa-full-tokens-ratio)",
-    "llama.cpp": "llama.cpp keeps every token in windowed layers with --swa-full (--no-hybrid)",
+    "transformers": N_(
+        "transformers drops what slid out of a window since 4.56; before, windowed layers keep every token"
+    ),
+    "vllm": N_("without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid)"),
+    "sglang": N_("SGLang gives windowed layers a pool of 0.8 of the tokens (--swa-full-tokens-ratio)"),
+    "llama.cpp": N_("llama.cpp keeps every token in windowed layers with --swa-full (--no-hybrid)"),
 }

@@ -62,13 +62,17 @@ def kv_heads(family: str, fields: Fields) -> int:
     if family in ("mpt", "dbrx"):
         found = nested.maybe("kv_n_heads") if nested is not None else None
         if found is None and family == "dbrx":
-            raise InputRefused(f"{fields.where}: the field attn_config.kv_n_heads is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the field attn_config.kv_n_heads is missing; it is not guessed").format(where=fields.where)
+            )
         return found or heads
     found = fields.maybe("num_key_value_heads", "num_kv_heads", "n_head_kv")
     if found is None and family not in EVERY_HEAD_IS_KEPT:
         raise InputRefused(
-            f"{fields.where}: the field num_key_value_heads is missing, and it is not known for {family!r} that every"
-            " head keeps its own; it is not guessed"
+            _(
+                "{where}: the field num_key_value_heads is missing, and it is not known for {family} that "
+                "every head keeps its own; it is not guessed"
+            ).format(where=fields.where, family=repr(family))
         )
     if found is not None and found > heads:
         raise InputRefused(
@@ -88,8 +92,10 @@ def head_width(family: str, fields: Fields) -> int:
     width = head_width_of(hidden, heads)
     if family in HEAD_WIDTH_IS_OWN or width is None:
         raise InputRefused(
-            f"{fields.where}: the field head_dim is missing, and for {family!r} it is not {hidden} / {heads}; it is not"
-            " guessed"
+            _(
+                "{where}: the field head_dim is missing, and for {family} it is not {hidden} / {heads}; it "
+                "is not guessed"
+            ).format(where=fields.where, family=repr(family), hidden=hidden, heads=heads)
         )
     return width
 
@@ -110,13 +116,17 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
             return [FULL] * layers
         first = fields.values.get("max_window_layers")
         if not isinstance(first, int):
-            raise InputRefused(f"{fields.where}: the field max_window_layers is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the field max_window_layers is missing; it is not guessed").format(where=fields.where)
+            )
         return [SLIDING if layer >= first else FULL for layer in range(layers)]
     pattern = fields.maybe("sliding_window_pattern", "_sliding_window_pattern") or WINDOW_PATTERN.get(family)
     if pattern is None:
         raise InputRefused(
-            f"{fields.where}: sliding_window is set, but the field layer_types is missing: which layers have the window"
-            " is not guessed"
+            _(
+                "{where}: sliding_window is set, but the field layer_types is missing: which layers have the "
+                "window is not guessed"
+            ).format(where=fields.where)
         )
     return [SLIDING if (layer + 1) % pattern else FULL for layer in range(layers)]
 
@@ -175,7 +185,11 @@ def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
     listed = fields.items("no_rope_layers")
     if listed:
         if len(listed) != layers:
-            raise InputRefused(f"{fields.where}: no_rope_layers names {len(listed)} layers, the model has {layers}")
+            raise InputRefused(
+                _("{where}: no_rope_layers names {listed} layers, the model has {layers}").format(
+                    where=fields.where, listed=len(listed), layers=layers
+                )
+            )
         return [CHUNKED if each else FULL for each in listed]
     interval = fields.number("no_rope_layer_interval")
     return [CHUNKED if (layer + 1) % interval else FULL for layer in range(layers)]

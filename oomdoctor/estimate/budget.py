@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..language import N_, _
 from ..model.units import MIB
 from .activations import inference_activations, step_size
 from .architecture import CrossAttention, State
@@ -12,7 +13,7 @@ from .engines import RANK_BYTES, Engine
 from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes, sequence_bytes
 from .model_input import Model
 
-COMPUTED, MEASURED, ASSUMED = "computed", "measured", "assumed"
+COMPUTED, MEASURED, ASSUMED = N_("computed"), N_("measured"), N_("assumed")
 FITS, TIGHT, NO = "fits", "tight", "no"
 WORKSPACE_BYTES = 32 * MIB
 """cuBLAS's workspace as torch sizes it on Hopper; 8 MiB on older cards."""
@@ -89,7 +90,8 @@ class Budget:
 
 
 WEIGHTS, OVERHEAD, CACHE, ACTIVATIONS, WORKSPACE, GRAPHS = (
-    "weights", "context and libraries", "KV cache and states", "activations of one step", "workspace", "graphs",
+    N_("weights"), N_("context and libraries"), N_("KV cache and states"), N_("activations of one step"),
+    N_("workspace"), N_("graphs"),
 )  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def budget_of(model: Model, settings: Settings) -> Budget:
         _overhead(settings),
         _cache(model, settings, kept),
         _activations(model, settings, kept),
-        Part(WORKSPACE, WORKSPACE_BYTES, "one workspace of cuBLAS", (), ASSUMED, "torch's default on Hopper"),
+        Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED, _("torch's default on Hopper")),
         _graphs(settings),
     )
     total = sum(part.bytes for part in parts)
@@ -177,18 +179,18 @@ def _largest(most: int, fits: object) -> int:
 
 def _weights(model: Model, settings: Settings) -> Part:
     ranks = settings.tensor_parallel
-    inputs: tuple[tuple[str, int | str], ...] = (("bytes of the model", model.weights_bytes), ("ranks", ranks))
-    formula = "bytes of all tensors" + (" / ranks" if ranks > 1 else "")
+    inputs: tuple[tuple[str, int | str], ...] = ((N_("bytes of the model"), model.weights_bytes), ("ranks", ranks))
+    formula = _("bytes of all tensors / ranks") if ranks > 1 else _("bytes of all tensors")
     return Part(WEIGHTS, -(-model.weights_bytes // ranks), formula, inputs, model.weights_known, model.weights_source)
 
 
 def _overhead(settings: Settings) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, settings.overhead_source)
+        return Part(OVERHEAD, settings.overhead_bytes, _("as measured"), (), MEASURED, settings.overhead_source)
     ranks = RANK_BYTES if settings.tensor_parallel > 1 and not settings.engine.divides_layers else 0
-    formula = "a process of this engine" + (" + communication of ranks" if ranks else "")
+    formula = _("a process of this engine") + (_(" + communication of ranks") if ranks else "")
     return Part(
-        OVERHEAD, settings.engine.overhead_bytes + ranks, formula, (), ASSUMED, "start-up lines of real servers"
+        OVERHEAD, settings.engine.overhead_bytes + ranks, formula, (), ASSUMED, _("start-up lines of real servers")
     )
 
 
@@ -197,16 +199,16 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     per_token = bytes_per_token(model.architecture, kept)
     fixed = fixed_bytes(model.architecture, kept, settings.context)
     inputs: list[tuple[str, int | str]] = [
-        ("sequences", settings.concurrency), ("tokens", settings.context), ("bytes a token", per_token),
-        ("fixed bytes a sequence", fixed), ("tokens a page", settings.engine.page_tokens),
+        ("sequences", settings.concurrency), ("tokens", settings.context), (N_("bytes a token"), per_token),
+        (N_("fixed bytes a sequence"), fixed), (N_("tokens a page"), settings.engine.page_tokens),
     ]  # fmt: skip
-    formula = "sequences x (whole pages of tokens x bytes a token + fixed bytes a sequence)"
+    formula = _("sequences x (whole pages of tokens x bytes a token + fixed bytes a sequence)")
     kinds = {type(cache).__name__ for cache in model.architecture.caches}
-    source = "states are assumed to be float32" if (
+    source = _("states are assumed to be float32") if (
         State.__name__ in kinds and settings.states is None and model.architecture.state_dtype is None
     ) else ""  # fmt: skip
     if CrossAttention.__name__ in kinds:
-        source = "the encoder's output counts once a sequence"
+        source = _("the encoder's output counts once a sequence")
     known = ASSUMED if model.architecture.unknown else COMPUTED
     return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), known, source)
 
@@ -218,42 +220,50 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     inputs: list[tuple[str, int | str]] = [*found.inputs]
     prompt = settings.concurrency * prompt_bytes(model.architecture, kept, settings.context)
     if prompt:
-        size, formula = size + prompt, formula + " + the prompts' rows in windowed layers"
-        inputs.append(("bytes of the prompts in windowed layers", prompt))
+        size, formula = size + prompt, formula + _(" + the prompts' rows in windowed layers")
+        inputs.append((N_("bytes of the prompts in windowed layers"), prompt))
     known = ASSUMED if model.architecture.unknown else COMPUTED
-    return Part(ACTIVATIONS, size, formula, tuple(inputs), known, "the engine's largest step")
+    return Part(ACTIVATIONS, size, formula, tuple(inputs), known, _("the engine's largest step"))
 
 
 def _graphs(settings: Settings) -> Part:
     if settings.graph_bytes is not None:
-        return Part(GRAPHS, settings.graph_bytes, "as measured", (), MEASURED, "--graphs")
-    return Part(GRAPHS, settings.engine.graph_bytes, "the engine's default set of batch sizes", (), ASSUMED)
+        return Part(GRAPHS, settings.graph_bytes, _("as measured"), (), MEASURED, "--graphs")
+    return Part(GRAPHS, settings.engine.graph_bytes, _("the engine's default set of batch sizes"), (), ASSUMED)
 
 
 def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model) -> str:
     """Which limit the settings meet first, in words."""
     limit = settings.limit_bytes
     named = (
-        f"{settings.engine.fraction_name} ({limit / settings.capacity_bytes:.2f} of the card)"
+        _("{name} ({share} of the card)").format(
+            name=settings.engine.fraction_name, share=f"{limit / settings.capacity_bytes:.2f}"
+        )
         if settings.engine.fraction_name and limit < settings.capacity_bytes
-        else "the card's memory"
+        else _("the card's memory")
     )
     sizes = {part.name: part.bytes for part in parts}
     if sizes[WEIGHTS] > limit:
-        return f"the weights alone are more than {named} gives"
+        return _("the weights alone are more than {named} gives").format(named=named)
     if total - sizes[CACHE] > limit:
-        return f"weights, overhead and one step leave no room for a cache within {named}"
+        return _("weights, overhead and one step leave no room for a cache within {named}").format(named=named)
     one = sizes[CACHE] // settings.concurrency
     if total > limit and settings.engine.queues and total - sizes[CACHE] + one <= limit:
         held = (limit - total + sizes[CACHE]) // one
-        return (
-            f"the pool within {named} holds {held} of {settings.concurrency} requests of {settings.context:,} tokens at"
-            " once; the others wait"
-        )
+        return _(
+            "the pool within {named} holds {held} of {concurrency} requests of {context} tokens at once; "
+            "the others wait"
+        ).format(named=named, held=held, concurrency=settings.concurrency, context=f"{settings.context:,}")
     if total > limit:
-        return f"the cache of {settings.concurrency} x {settings.context:,} tokens is more than {named} leaves for it"
+        return _("the cache of {concurrency} x {context} tokens is more than {named} leaves for it").format(
+            concurrency=settings.concurrency, context=f"{settings.context:,}", named=named
+        )
     longest = model.architecture.longest
     if longest is not None and settings.context > longest:
-        return f"the model was made for {longest:,} tokens, less than the context asked for"
+        return _("the model was made for {longest} tokens, less than the context asked for").format(
+            longest=f"{longest:,}"
+        )
     largest = max(parts, key=lambda part: part.bytes)
-    return f"nothing yet; the largest part is {largest.name}, and {named} is what ends first"
+    return _("nothing yet; the largest part is {name}, and {named} is what ends first").format(
+        name=_(largest.name), named=named
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import UsageError
+from ..language import _
 
 
 @dataclass(frozen=True)
@@ -55,4 +56,6 @@ def element_type(name: str) -> ElementType:
         return _plain(plain, _FLOATS[plain])
     if plain in _BLOCKS:
         return ElementType(plain, *_BLOCKS[plain])
-    raise UsageError(f"no element type that is known here: {name!r}; one of {', '.join(NAMES)}")
+    raise UsageError(
+        _("no element type that is known here: {name}; one of {names}").format(name=repr(name), names=", ".join(NAMES))
+    )

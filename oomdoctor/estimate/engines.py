@@ -78,5 +78,9 @@ def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str
 def engine_of(name: str) -> Engine:
     """The engine of that name."""
     if name not in ENGINES:
-        raise UsageError(f"no engine that is known here: {name!r}; one of {', '.join(ENGINES)}")
+        raise UsageError(
+            _("no engine that is known here: {name}; one of {engines}").format(
+                name=repr(name), engines=", ".join(ENGINES)
+            )
+        )
     return ENGINES[name]

@@ -50,8 +50,12 @@ class Fields:
         """A size of at least 1 under the first of these names that is there. Raises InputRefused."""
         found = self.maybe(*names)
         if found is None:
-            others = f" (or {', '.join(names[1:])})" if names[1:] else ""
-            raise InputRefused(f"{self.where}: the field {names[0]}{others} is missing; it is not guessed")
+            others = _(" (or {names})").format(names=_(", ").join(names[1:])) if names[1:] else ""
+            raise InputRefused(
+                _("{where}: the field {name}{others} is missing; it is not guessed").format(
+                    where=self.where, name=names[0], others=others
+                )
+            )
         return found
 
     def maybe(self, *names: str) -> int | None:
@@ -62,7 +66,9 @@ class Fields:
         for name in names:
             if name in self._defaults:
                 value = self._defaults[name]
-                self.assumed.append(f"{name} = {value}: not in the file, the default of its class")
+                self.assumed.append(
+                    _("{name} = {value}: not in the file, the default of its class").format(name=name, value=value)
+                )
                 return value
         return None
 
@@ -75,7 +81,9 @@ class Fields:
         """A number of layers."""
         found = self.number(*names)
         if found > _MOST_LAYERS:
-            raise InputRefused(f"{self.where}: {found} layers are not those of a model")
+            raise InputRefused(
+                _("{where}: {found} layers are not those of a model").format(where=self.where, found=found)
+            )
         return found
 
     def flag(self, name: str, default: bool) -> bool:
@@ -99,9 +107,13 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, list) or len(value) > _MOST_LAYERS:
-            raise InputRefused(f"{self.where}: {name} is not a list of layers")
+            raise InputRefused(_("{where}: {name} is not a list of layers").format(where=self.where, name=name))
         if length is not None and len(value) != length:
-            raise InputRefused(f"{self.where}: {name} names {len(value)} layers, the model has {length}")
+            raise InputRefused(
+                _("{where}: {name} names {value} layers, the model has {length}").format(
+                    where=self.where, name=name, value=len(value), length=length
+                )
+            )
         return value
 
     def part(self, name: str) -> Fields | None:
@@ -113,5 +125,9 @@ class Fields:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
-            raise InputRefused(f"{self.where}: {name} is {str(value)[:40]!r}, not a size")
+            raise InputRefused(
+                _("{where}: {name} is {value}, not a size").format(
+                    where=self.where, name=name, value=repr(str(value)[:40])
+                )
+            )
         return value

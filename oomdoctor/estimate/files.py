@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputRefused
+from ..language import _
 
 MOST_JSON_BYTES = 100_000_000
 """The limit of safetensors' own reader for a header; no configuration or index is larger."""
@@ -36,12 +37,12 @@ def read_json(path: Path) -> Any:
     """A JSON file of bounded size. Raises InputRefused."""
     try:
         if path.stat().st_size > MOST_JSON_BYTES:
-            raise InputRefused(f"{path}: too large for a configuration")
+            raise InputRefused(_("{path}: too large for a configuration").format(path=path))
         return json.loads(path.read_bytes())
     except OSError as error:
         raise InputRefused(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise InputRefused(f"{path}: not JSON ({str(error)[:80]})") from error
+        raise InputRefused(_("{path}: not JSON ({why})").format(path=path, why=str(error)[:80])) from error
 
 
 def read_safetensors(path: Path) -> list[StoredTensor]:
@@ -55,14 +56,18 @@ def read_safetensors(path: Path) -> list[StoredTensor]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(MOST_JSON_BYTES, size - 8):
-                raise InputRefused(f"{path}: not a safetensors file (a header of {length} bytes)")
+                raise InputRefused(
+                    _("{path}: not a safetensors file (a header of {length} bytes)").format(path=path, length=length)
+                )
             header = json.loads(file.read(length))
     except OSError as error:
         raise InputRefused(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise InputRefused(f"{path}: its header is not JSON ({str(error)[:80]})") from error
+        raise InputRefused(
+            _("{path}: its header is not JSON ({why})").format(path=path, why=str(error)[:80])
+        ) from error
     if not isinstance(header, dict) or len(header) > _MOST_TENSORS:
-        raise InputRefused(f"{path}: its header is not one of tensors")
+        raise InputRefused(_("{path}: its header is not one of tensors").format(path=path))
     room = size - 8 - length
     return [_tensor(path, name, entry, room) for name, entry in header.items() if name != "__metadata__"]
 
@@ -78,7 +83,13 @@ def _tensor(path: Path, name: str, entry: object, room: int) -> StoredTensor:
         elements = math.prod(shape)
         bits = _ELEMENT_BITS.get(dtype)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputRefused(f"{path}: the header's entry of {name[:80]!r} is not a tensor") from error
+        raise InputRefused(
+            _("{path}: the header's entry of {name} is not a tensor").format(path=path, name=repr(name[:80]))
+        ) from error
     if not begin <= end <= room or (bits is not None and -(-elements * bits // 8) != end - begin):
-        raise InputRefused(f"{path}: the place of {name[:80]!r} in the file contradicts its shape or the file's size")
+        raise InputRefused(
+            _("{path}: the place of {name} in the file contradicts its shape or the file's size").format(
+                path=path, name=repr(name[:80])
+            )
+        )
     return StoredTensor(name, dtype, elements, end - begin)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import InputRefused
+from ..language import _
 from .files import StoredTensor
 
 MAGIC = b"GGUF"
@@ -62,16 +63,22 @@ class _Reader:
 
     def read(self) -> GgufFile:
         if self._bytes(4) != MAGIC:
-            raise self._refusal("not a GGUF file")
+            raise self._refusal(_("not a GGUF file"))
         version = self._number("I")
         if version not in (2, 3):
-            raise self._refusal(f"GGUF version {version} is not read (2 and 3 are; a big-endian file is not)")
+            raise self._refusal(
+                _("GGUF version {version} is not read (2 and 3 are; a big-endian file is not)").format(version=version)
+            )
         tensors, pairs = self._number("Q"), self._number("Q")
         if tensors > _MOST_TENSORS or pairs > _MOST_PAIRS:
-            raise self._refusal(f"{tensors} tensors and {pairs} pairs of metadata are not those of a model")
+            raise self._refusal(
+                _("{tensors} tensors and {pairs} pairs of metadata are not those of a model").format(
+                    tensors=tensors, pairs=pairs
+                )
+            )
         metadata: dict[str, Value] = {}
         lengths: dict[str, int] = {}
-        for _ in range(pairs):
+        for _number in range(pairs):
             key = self._string()
             kind = self._number("I")
             if kind == _ARRAY:
@@ -80,37 +87,41 @@ class _Reader:
                     metadata[key] = items
             else:
                 metadata[key] = self._scalar(kind)
-        return GgufFile(metadata, lengths, tuple(self._tensor() for _ in range(tensors)))
+        return GgufFile(metadata, lengths, tuple(self._tensor() for _number in range(tensors)))
 
     def _tensor(self) -> StoredTensor:
         name = self._string()
         dimensions = self._number("I")
         if not 0 <= dimensions <= 8:
             raise self._refusal(f"{name[:60]!r} has {dimensions} dimensions")
-        shape = [self._number("Q") for _ in range(dimensions)]
-        kind, _ = self._number("I"), self._number("Q")
+        shape = [self._number("Q") for _number in range(dimensions)]
+        kind, _offset = self._number("I"), self._number("Q")
         if kind not in BLOCKS:
-            raise self._refusal(f"{name[:60]!r} has the element type {kind}, whose size is not known")
+            raise self._refusal(
+                _("{name} has the element type {kind}, whose size is not known").format(name=repr(name[:60]), kind=kind)
+            )
         dtype, values, size = BLOCKS[kind]
         elements = math.prod(shape)
         if shape and shape[0] % values:
-            raise self._refusal(f"a row of {name[:60]!r} is not in whole blocks of {dtype}")
+            raise self._refusal(
+                _("a row of {name} is not in whole blocks of {dtype}").format(name=repr(name[:60]), dtype=dtype)
+            )
         if elements // values * size > self._size:
-            raise self._refusal(f"{name[:60]!r} is larger than the file")
+            raise self._refusal(_("{name} is larger than the file").format(name=repr(name[:60])))
         return StoredTensor(name, dtype, elements, elements // values * size)
 
     def _array(self, depth: int) -> tuple[tuple[int | float | bool | str, ...] | None, int]:
         """Its items, None if there are too many to be dimensions, and their number."""
         kind, count = self._number("I"), self._number("Q")
         if count > _MOST_ITEMS or depth > _MOST_DEPTH:
-            raise self._refusal(f"a list of {count} items in the metadata")
+            raise self._refusal(_("a list of {count} items in the metadata").format(count=count))
         if kind in _SCALARS:
             raw = self._bytes(count * struct.calcsize("<" + _SCALARS[kind]))
             return (struct.unpack(f"<{count}{_SCALARS[kind]}", raw) if count <= _KEPT_ITEMS else None), count
         step: Callable[[], object] = self._skip_string if kind == _STRING else lambda: self._array(depth + 1)
         if kind not in (_STRING, _ARRAY):
-            raise self._refusal(f"metadata of the unknown type {kind}")
-        for _ in range(count):
+            raise self._refusal(_("metadata of the unknown type {kind}").format(kind=kind))
+        for _number in range(count):
             step()
         return None, count
 
@@ -118,7 +129,7 @@ class _Reader:
         if kind == _STRING:
             return self._string()
         if kind not in _SCALARS:
-            raise self._refusal(f"metadata of the unknown type {kind}")
+            raise self._refusal(_("metadata of the unknown type {kind}").format(kind=kind))
         found: int | float | bool = struct.unpack("<" + _SCALARS[kind], self._bytes(struct.calcsize(_SCALARS[kind])))[0]
         return found
 
@@ -134,13 +145,13 @@ class _Reader:
     def _string_length(self) -> int:
         length = self._number("Q")
         if length > _MOST_STRING:
-            raise self._refusal(f"a string of {length} bytes")
+            raise self._refusal(_("a string of {length} bytes").format(length=length))
         return length
 
     def _bytes(self, count: int) -> bytes:
         found = self._file.read(count)
         if len(found) != count:
-            raise self._refusal("it ends within its header")
+            raise self._refusal(_("it ends within its header"))
         return found
 
     def _refusal(self, why: str) -> InputRefused:

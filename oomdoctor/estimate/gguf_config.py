@@ -46,14 +46,18 @@ class _Metadata:
         self._file, self._where = file, where
         family = file.metadata.get("general.architecture")
         if not isinstance(family, str):
-            raise InputRefused(f"{where}: the key general.architecture is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the key general.architecture is missing; it is not guessed").format(where=where)
+            )
         self._family = family
 
     def architecture(self) -> Architecture:
         self._refuse_strange_keys()
         layers = self._number("block_count")
         if layers > 10_000:
-            raise InputRefused(f"{self._where}: {layers} layers are not those of a model")
+            raise InputRefused(
+                _("{where}: {layers} layers are not those of a model").format(where=self._where, layers=layers)
+            )
         heads = max(self._each("attention.head_count", layers, required=not self._has("ssm.state_size")))
         kept = self._each("attention.head_count_kv", layers, required=False)
         if heads and max(kept) > heads:
@@ -113,7 +117,9 @@ class _Metadata:
         width = self._maybe("attention.key_length") or head_width_of(hidden, heads)
         if width is None:
             raise InputRefused(
-                f"{self._where}: the key {self._family}.attention.key_length is missing; it is not guessed"
+                _("{where}: the key {family}.attention.key_length is missing; it is not guessed").format(
+                    where=self._where, family=self._family
+                )
             )
         value = self._maybe("attention.value_length") or width
         if window is not None:
@@ -135,8 +141,10 @@ class _Metadata:
         pattern = listed if isinstance(listed, int) and listed > 1 else _PATTERNS.get(self._family)
         if pattern is None:
             raise InputRefused(
-                f"{self._where}: the key {self._family}.attention.sliding_window_pattern is missing: which layers have"
-                " the window is not guessed"
+                _(
+                    "{where}: the key {family}.attention.sliding_window_pattern is missing: which layers have "
+                    "the window is not guessed"
+                ).format(where=self._where, family=self._family)
             )
         return [window if (layer + 1) % pattern else None for layer in range(layers)]
 
@@ -156,8 +164,10 @@ class _Metadata:
             return [state if (layer + 1) % every else None for layer in range(layers)]
         if any(kept) and all(kept):
             raise InputRefused(
-                f"{self._where}: the key {self._family}.attention.head_count_kv does not tell which layers are states;"
-                " it is not guessed"
+                _(
+                    "{where}: the key {family}.attention.head_count_kv does not tell which layers are states; it "
+                    "is not guessed"
+                ).format(where=self._where, family=self._family)
             )
         return [None if kept[layer] else state for layer in range(layers)]
 
@@ -167,7 +177,11 @@ class _Metadata:
     def _number(self, name: str) -> int:
         found = self._maybe(name)
         if found is None:
-            raise InputRefused(f"{self._where}: the key {self._family}.{name} is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the key {family}.{name} is missing; it is not guessed").format(
+                    where=self._where, family=self._family, name=name
+                )
+            )
         return found
 
     def _maybe(self, name: str) -> int | None:
@@ -177,7 +191,11 @@ class _Metadata:
         if value is None or value == 0:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 40:
-            raise InputRefused(f"{self._where}: {self._family}.{name} is {str(value)[:40]!r}, not a size")
+            raise InputRefused(
+                _("{where}: {family}.{name} is {value}, not a size").format(
+                    where=self._where, family=self._family, name=name, value=repr(str(value)[:40])
+                )
+            )
         return value
 
     def _each(self, name: str, layers: int, *, required: bool) -> list[int]:
@@ -185,6 +203,10 @@ class _Metadata:
         value = self._file.metadata.get(f"{self._family}.{name}")
         if isinstance(value, tuple):
             if len(value) != layers or not all(isinstance(each, int) and 0 <= each < 1 << 40 for each in value):
-                raise InputRefused(f"{self._where}: {self._family}.{name} is not a number for each of {layers} layers")
+                raise InputRefused(
+                    _("{where}: {family}.{name} is not a number for each of {layers} layers").format(
+                        where=self._where, family=self._family, name=name, layers=layers
+                    )
+                )
             return [int(each) for each in value]
         return [self._number(name) if required else self._maybe(name) or 0] * layers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputRefused
+from ..language import N_, _
 from .architecture import Architecture, Cache, CrossAttention, Experts
 from .attention_config import (
     ENCODER_DECODERS,
@@ -44,11 +45,11 @@ def architecture_of(config: object, where: str) -> Architecture:
     Raises InputRefused with the field that is missing, or that says something unknown.
     """
     if not isinstance(config, dict):
-        raise InputRefused(f"{where}: not a model's configuration (a JSON object)")
+        raise InputRefused(_("{where}: not a model's configuration (a JSON object)").format(where=where))
     values, inner = _language_part(config)
     family = values.get("model_type", config.get("model_type"))
     if not isinstance(family, str):
-        raise InputRefused(f"{where}: the field model_type is missing; it is not guessed")
+        raise InputRefused(_("{where}: the field model_type is missing; it is not guessed").format(where=where))
     defaults = CLASS_DEFAULTS.get(family, {}) if inner else {}
     fields = Fields(values, where, defaults)
     outer = Fields(config, where)
@@ -57,7 +58,11 @@ def architecture_of(config: object, where: str) -> Architecture:
         part.get(name) for part in (values, config) for name in ("is_encoder_decoder", "add_cross_attention")
     )
     if crossing and family not in ENCODER_DECODERS:
-        raise InputRefused(f"{where}: what {family!r} keeps of its encoder's output is not known; it is not guessed")
+        raise InputRefused(
+            _("{where}: what {family} keeps of its encoder's output is not known; it is not guessed").format(
+                where=where, family=repr(family)
+            )
+        )
     if family in ENCODER_DECODERS:
         layers, caches = decoder_of_pair(family, fields)
     elif family == "mllama_text_model":
@@ -99,7 +104,7 @@ def layer_count_of(family: str, fields: Fields) -> int:
 def _language_part(config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The decoder's own fields, which multimodal models nest, and whether they were nested."""
     inner, nested = config, False
-    for _ in range(_MOST_NESTING):
+    for _depth in range(_MOST_NESTING):
         name = next((name for name in _NESTED if isinstance(inner.get(name), dict)), None)
         if name is None:
             break
@@ -121,12 +126,20 @@ def _caches(family: str, fields: Fields) -> tuple[Cache, ...]:
     kinds = _kinds(family, fields, layers)
     shared = fields.values.get("num_kv_shared_layers") or 0
     if not isinstance(shared, int) or not 0 <= shared <= layers:
-        raise InputRefused(f"{fields.where}: num_kv_shared_layers is {str(shared)[:40]!r} of {layers} layers")
+        raise InputRefused(
+            _("{where}: num_kv_shared_layers is {shared} of {layers} layers").format(
+                where=fields.where, shared=repr(str(shared)[:40]), layers=layers
+            )
+        )
     caches: list[Cache] = []
     for layer, kind in enumerate(kinds[: layers - shared]):
         known = kind in _ATTENTION or kind in STATE_KINDS or kind in _NOTHING or kind in _BOTH
         if not known:
-            raise InputRefused(f"{fields.where}: layer {layer} is of a kind that is not known here: {kind[:40]!r}")
+            raise InputRefused(
+                _("{where}: layer {layer} is of a kind that is not known here: {kind}").format(
+                    where=fields.where, layer=layer, kind=repr(kind[:40])
+                )
+            )
         if kind in STATE_KINDS or kind in _BOTH:
             caches.append(state_layer(family, fields))
         if kind in _ATTENTION or kind in _BOTH:
@@ -153,12 +166,16 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
     if family == "jamba":
         period, offset = fields.number("attn_layer_period"), fields.values.get("attn_layer_offset")
         if not isinstance(offset, int):
-            raise InputRefused(f"{fields.where}: the field attn_layer_offset is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the field attn_layer_offset is missing; it is not guessed").format(where=fields.where)
+            )
         return [FULL if layer % period == offset else "mamba" for layer in range(layers)]
     if family == "bamba":
         chosen = fields.items("attn_layer_indices")
         if chosen is None:
-            raise InputRefused(f"{fields.where}: the field attn_layer_indices is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the field attn_layer_indices is missing; it is not guessed").format(where=fields.where)
+            )
         return [FULL if layer in chosen else "mamba" for layer in range(layers)]
     if family in GATED_DELTA:
         every = fields.number("full_attention_interval")
@@ -166,14 +183,18 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
     if family.startswith("lfm2"):
         chosen = fields.items("full_attn_idxs")
         if chosen is None:
-            raise InputRefused(f"{fields.where}: the field layer_types is missing; it is not guessed")
+            raise InputRefused(
+                _("{where}: the field layer_types is missing; it is not guessed").format(where=fields.where)
+            )
         return [FULL if layer in chosen else "conv" for layer in range(layers)]
     told = [name for name, value in fields.values.items() if value]
     strange = next((name for name in (*told, family) if any(part in name for part in _FOREIGN)), None)
     if strange is not None or family in MAMBA_1 | MAMBA_2:
         raise InputRefused(
-            f"{fields.where}: {family!r} has layers that are not attention ({strange}), and the field layer_types that"
-            " tells which is missing; it is not guessed"
+            _(
+                "{where}: {family} has layers that are not attention ({strange}), and the field layer_types "
+                "that tells which is missing; it is not guessed"
+            ).format(where=fields.where, family=repr(family), strange=strange)
         )
     return layer_kinds(family, fields, layers)
 
@@ -185,7 +206,9 @@ def _with_images(family: str, fields: Fields, outer: Fields) -> tuple[int, tuple
     vision = outer.part("vision_config")
     if crossing is None or vision is None:
         missing = "cross_attention_layers" if crossing is None else "vision_config"
-        raise InputRefused(f"{fields.where}: the field {missing} is missing; it is not guessed")
+        raise InputRefused(
+            _("{where}: the field {missing} is missing; it is not guessed").format(where=fields.where, missing=missing)
+        )
     patches = (vision.number("image_size") // vision.number("patch_size")) ** 2 + 1
     heads, width = kv_heads(family, fields), head_width(family, fields)
     image = CrossAttention(heads, width, width, patches * vision.number("max_num_tiles"))
@@ -237,7 +260,7 @@ def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
 def _uncounted(fields: Fields, config: dict[str, Any]) -> str | None:
     """What a model has besides the layers that are described."""
     if fields.maybe_positive("hidden_size_per_layer_input"):
-        return "embeddings of each layer"
+        return N_("embeddings of each layer")
     parts = [name.partition("_")[0] for name in ("vision_config", "audio_config") if isinstance(config.get(name), dict)]
     return f"the {' and '.join(parts)} encoder" if parts else None
 
@@ -258,7 +281,11 @@ def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
     )
     dense = fields.values.get("first_k_dense_replace") or 0
     if not isinstance(dense, int) or not 0 <= dense <= layers:
-        raise InputRefused(f"{fields.where}: first_k_dense_replace is {str(dense)[:40]!r} of {layers} layers")
+        raise InputRefused(
+            _("{where}: first_k_dense_replace is {dense} of {layers} layers").format(
+                where=fields.where, dense=repr(str(dense)[:40]), layers=layers
+            )
+        )
     period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
     chosen, listed = fields.items("moe_layers"), fields.items("mlp_layer_types", layers)
     sparse = len(chosen) if chosen else (layers - dense) // period

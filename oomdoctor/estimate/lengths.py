@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputRefused
+from ..language import _
 
 _MOST_BYTES = 200_000_000
 _MOST_LENGTH = 1 << 32
@@ -32,14 +33,20 @@ def read_lengths(path: Path) -> Lengths:
     counts: dict[int, int] = {}
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputRefused(f"{path}: not a file, and it may never end; write the lengths to one")
+            raise InputRefused(
+                _("{path}: not a file, and it may never end; write the lengths to one").format(path=path)
+            )
         if path.stat().st_size > _MOST_BYTES:
-            raise InputRefused(f"{path}: more than {_MOST_BYTES:,} bytes; make a histogram of it")
+            raise InputRefused(
+                _("{path}: more than {most} bytes; make a histogram of it").format(path=path, most=f"{_MOST_BYTES:,}")
+            )
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE), b""), 1):
                 entry = _entry(line.decode("utf-8", "replace").partition("#")[0].replace(",", " ").split())
                 if entry is None:
-                    raise InputRefused(f"{path}:{number}: neither a length nor a length and a count")
+                    raise InputRefused(
+                        _("{path}:{number}: neither a length nor a length and a count").format(path=path, number=number)
+                    )
                 if entry:
                     length, count = entry
                     counts[length] = counts.get(length, 0) + count
@@ -47,7 +54,7 @@ def read_lengths(path: Path) -> Lengths:
         raise InputRefused(f"{path}: {error.strerror}") from error
     requests = sum(counts.values())
     if not requests:
-        raise InputRefused(f"{path}: holds no length")
+        raise InputRefused(_("{path}: holds no length").format(path=path))
     ordered = sorted(counts.items())
     return Lengths(
         requests=requests,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputRefused, UsageError
-from ..language import _
+from ..language import _, ngettext
 from .architecture import Architecture
 from .dtypes import ElementType, element_type
 from .fields import type_of_field
@@ -59,7 +59,11 @@ def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None =
     """
     kind = None if dtype is None else element_type(dtype)
     if kind is not None and kind.block_values > 1:
-        raise UsageError(f"--dtype {dtype}: weights are not quantised as they are loaded; --kv-dtype is for a cache")
+        raise UsageError(
+            _("--dtype {dtype}: weights are not quantised as they are loaded; --kv-dtype is for a cache").format(
+                dtype=dtype
+            )
+        )
     if path.is_file() and _starts_with(path, MAGIC):
         model = _gguf_model(path, weights_bytes)
     else:
@@ -80,7 +84,7 @@ def loaded_as(model: Model, kind: ElementType) -> Model:
         )
     stored, elements = model.floats
     cast = kind.bytes_of(elements)
-    words = f"{model.weights_source}, floats as {kind.name}"
+    words = _("{source}, floats as {name}").format(source=model.weights_source, name=kind.name)
     return replace(
         model, dtype=kind, weights_bytes=model.weights_bytes - stored + cast, floats=(cast, elements),
         weights_source=words,
@@ -97,7 +101,9 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     method = None if settings is None else str(settings.get("quant_method"))[:40]
     kind = _stored_type(config, tensors, where) or asked
     if kind is None:
-        raise InputRefused(f"{where}: the field dtype (or torch_dtype) is missing; name it with --dtype")
+        raise InputRefused(
+            _("{where}: the field dtype (or torch_dtype) is missing; name it with --dtype").format(where=where)
+        )
 
     def made(size: int, source: str, parameters: int | None, known: str, floats: tuple[int, int] | None) -> Model:
         return Model(
@@ -106,31 +112,41 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
         )  # fmt: skip
 
     if weights_bytes is not None:
-        return made(weights_bytes, "given with --weights", None, "measured", None)
+        return made(weights_bytes, _("given with --weights"), None, "measured", None)
     if tensors:
         casts = [each for each in tensors if each.dtype in FLOATS]
-        source = f"the headers of {len({each.file for each in tensors})} safetensors files, {len(tensors)} tensors"
+        source = _("the headers of {files} safetensors files, {tensors} tensors").format(
+            files=len({each.file for each in tensors}), tensors=len(tensors)
+        )
         floats = sum(each.bytes for each in casts), sum(each.elements for each in casts)
         elements = sum(each.elements for each in tensors)
         return made(sum(each.bytes for each in tensors), source, elements, "computed", floats)
     total = _total_of_index(config_path.parent / _INDEX)
     if total is not None:
-        return made(total, "total_size of the safetensors index", None, "computed", None)
+        return made(total, _("total_size of the safetensors index"), None, "computed", None)
     count = count_parameters(architecture, where)
-    without = f", without {architecture.uncounted}" if architecture.uncounted else ""
-    source = f"{count:,} parameters counted from config.json{without}"
+    without = _(", without {what}").format(what=_(architecture.uncounted)) if architecture.uncounted else ""
+    source = _("{count} parameters counted from config.json{without}").format(count=f"{count:,}", without=without)
     if settings is None:
         known = "assumed" if architecture.unknown else "computed"
         return made(kind.bytes_of(count), source, count, known, (kind.bytes_of(count), count))
     parts = quantised_parts(architecture, count, settings)
     if parts is None:
         raise InputRefused(
-            f"{where}: how its weights are quantised ({method}) is not known here; give the directory with the"
-            " safetensors files, or their size with --weights"
+            _(
+                "{where}: how its weights are quantised ({method}) is not known here; give the directory "
+                "with the safetensors files, or their size with --weights"
+            ).format(where=where, method=method)
         )
     inside, plain = parts
     rest = kind.bytes_of(plain)
-    return made(inside + rest, f"{source}, quantised as {method}", count, "assumed", (rest, plain))
+    return made(
+        inside + rest,
+        _("{source}, quantised as {method}").format(source=source, method=method),
+        count,
+        "assumed",
+        (rest, plain),
+    )
 
 
 def model_of_config(config: object, path: Path) -> Model:
@@ -138,7 +154,7 @@ def model_of_config(config: object, path: Path) -> Model:
     architecture = architecture_of(config, str(path))
     count, kind = count_parameters(architecture, str(path)), element_type("bfloat16")
     size = kind.bytes_of(count)
-    source = f"{count:,} parameters counted from the configuration"
+    source = _("{count} parameters counted from the configuration").format(count=f"{count:,}")
     known = "assumed" if architecture.unknown else "computed"
     return Model(path, architecture, kind, size, source, count, weights_known=known, floats=(size, count))
 
@@ -164,7 +180,11 @@ def config_of(path: Path) -> Path:
     if not found.name.endswith(".json") or found.name.endswith(".index.json"):
         found = path.parent / "config.json"
     if not found.is_file():
-        raise InputRefused(f"{path}: there is no config.json beside it; the dimensions of the model are in that file")
+        raise InputRefused(
+            _("{path}: there is no config.json beside it; the dimensions of the model are in that file").format(
+                path=path
+            )
+        )
     return found
 
 
@@ -180,14 +200,17 @@ def _tensors_of(path: Path) -> list[_Placed]:
     if path.is_dir():
         return _tensors(_files_of(path))
     if not path.is_file():
-        raise InputRefused(f"{path}: {'not a file' if path.exists() else 'there is no such file'}")
+        said = _("{path}: not a file") if path.exists() else _("{path}: there is no such file")
+        raise InputRefused(said.format(path=path))
     if path.name.endswith(".safetensors"):
         return _tensors([path])
     if path.name.endswith(".index.json"):
         return _tensors(_shards(path))
     if path.name.endswith(".json"):
         return []
-    raise InputRefused(f"{path}: neither a GGUF file, a safetensors file or index, nor a model's config.json")
+    raise InputRefused(
+        _("{path}: neither a GGUF file, a safetensors file or index, nor a model's config.json").format(path=path)
+    )
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -204,7 +227,11 @@ def _files_of(folder: Path) -> list[Path]:
     for name in {part[1] for part in parts}:
         there = sum(part[1] == name for part in parts)
         if there < int(name):
-            raise InputRefused(f"{folder}: {there} of its {int(name)} parts are there, and no {_INDEX} tells the total")
+            raise InputRefused(
+                _("{folder}: {there} of its {number} parts are there, and no {index} tells the total").format(
+                    folder=folder, there=there, number=int(name), index=_INDEX
+                )
+            )
     return found
 
 
@@ -213,17 +240,19 @@ def _shards(index: Path) -> list[Path]:
     content = read_json(index)
     files = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
-        raise InputRefused(f"{index}: not a safetensors index (it has no weight_map)")
+        raise InputRefused(_("{index}: not a safetensors index (it has no weight_map)").format(index=index))
     names = sorted(set(files.values()))
     if any(Path(name).name != name for name in names):
-        raise InputRefused(f"{index}: it names files outside its folder")
+        raise InputRefused(_("{index}: it names files outside its folder").format(index=index))
     found = [index.parent / name for name in names]
     return found if all(each.is_file() for each in found) else []
 
 
 def _tensors(files: list[Path]) -> list[_Placed]:
     if len(files) > _MOST_FILES:
-        raise InputRefused(f"{files[0].parent}: more than {_MOST_FILES} safetensors files")
+        raise InputRefused(
+            _("{parent}: more than {most} safetensors files").format(parent=files[0].parent, most=_MOST_FILES)
+        )
     # A consolidated copy beside the shards holds the same weights once more.
     shards = [each for each in files if not each.name.startswith("consolidated")] or files
     return [_Placed(each.name, each.dtype, each.elements, each.bytes, file.name)
@@ -262,22 +291,26 @@ def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     contents: list[GgufFile] = [first, *(read_gguf(each) for each in files[1:])]
     tensors = [tensor for content in contents for tensor in content.tensors]
     size = weights_bytes if weights_bytes is not None else sum(tensor.bytes for tensor in tensors)
-    source = f"the tensor list of {len(files)} GGUF file{'s' if len(files) > 1 else ''}, {len(tensors)} tensors"
+    source = ngettext(
+        "the tensor list of {number} GGUF file, {tensors} tensors",
+        "the tensor list of {number} GGUF files, {tensors} tensors",
+        len(files),
+    ).format(number=len(files), tensors=len(tensors))
     count = sum(tensor.elements for tensor in tensors)
     known = "measured" if weights_bytes is not None else "computed"
-    words = "given with --weights" if weights_bytes is not None else source
+    words = _("given with --weights") if weights_bytes is not None else source
     return Model(path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known)
 
 
 def gguf_parts(path: Path) -> list[Path]:
     """The files of a model that was split (`name-00001-of-00003.gguf`), the first one first."""
-    stem, _, rest = path.name.rpartition("-of-")
+    stem, _of, rest = path.name.rpartition("-of-")
     count = rest.removesuffix(".gguf")
     if not stem or not count.isdecimal() or len(count) != 5 or not stem[-5:].isdecimal():
         return [path]
     found = [path.with_name(f"{stem[:-5]}{number:05d}-of-{rest}") for number in range(1, int(count) + 1)]
     if len(found) > _MOST_FILES or not all(each.is_file() for each in found):
-        raise InputRefused(f"{path}: not all of its {int(count)} parts are there")
+        raise InputRefused(_("{path}: not all of its {count} parts are there").format(path=path, count=int(count)))
     return found
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import InputRefused
+from ..language import _
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .families import UNCOUNTED
 from .tensors import embedding_elements, projection_elements
@@ -27,8 +28,10 @@ def count_parameters(architecture: Architecture, where: str) -> int:
     missing = _missing(architecture)
     if missing is not None:
         raise InputRefused(
-            f"{where}: {missing}, so its weights cannot be counted from the configuration; give the directory with the"
-            " safetensors files, or their size with --weights"
+            _(
+                "{where}: {missing}, so its weights cannot be counted from the configuration; give the "
+                "directory with the safetensors files, or their size with --weights"
+            ).format(where=where, missing=missing)
         )
     assert architecture.vocabulary is not None
     embedding = embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
@@ -42,20 +45,22 @@ def count_parameters(architecture: Architecture, where: str) -> int:
 
 def _missing(architecture: Architecture) -> str | None:
     if architecture.vocabulary is None:
-        return "the field vocab_size is missing"
+        return _("the field vocab_size is missing")
     if architecture.tied is None:
-        return "the field tie_word_embeddings is missing"
-    attends = any(isinstance(each, Attention | Latent) for each, _ in architecture.alike)
+        return _("the field tie_word_embeddings is missing")
+    attends = any(isinstance(each, Attention | Latent) for each, _count in architecture.alike)
     if attends and architecture.heads is None:
-        return f"the heads of {architecture.family!r} are not told"
+        return _("the heads of {family} are not told").format(family=repr(architecture.family))
     if architecture.intermediate is None and architecture.experts is None:
-        return "the field intermediate_size is missing"
+        return _("the field intermediate_size is missing")
     if architecture.family in UNCOUNTED:
-        return f"{architecture.family!r} has weights that its fields do not tell"
+        return _("{family} has weights that its fields do not tell").format(family=repr(architecture.family))
     if architecture.uncounted == "embeddings of each layer":
-        return f"{architecture.family!r} has embeddings of each layer"
-    if len(architecture.caches) < architecture.layers or not all(_is_counted(each) for each, _ in architecture.alike):
-        return f"{architecture.family!r} has layers whose parameters are not known here"
+        return _("{family} has embeddings of each layer").format(family=repr(architecture.family))
+    if len(architecture.caches) < architecture.layers or not all(
+        _is_counted(each) for each, _count in architecture.alike
+    ):
+        return _("{family} has layers whose parameters are not known here").format(family=repr(architecture.family))
     return None
 
 

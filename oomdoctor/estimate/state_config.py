@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import InputRefused
+from ..language import _
 from .architecture import State
 from .fields import Fields
 
@@ -37,7 +38,11 @@ def state_layer(family: str, fields: Fields) -> State:
     if family == "minimax":
         width = fields.maybe("head_dim") or fields.number("hidden_size") // fields.number("num_attention_heads")
         return State(0, 1, fields.number("num_attention_heads") * width * width)
-    raise InputRefused(f"{fields.where}: the state that a layer of {family!r} keeps is not known; it is not guessed")
+    raise InputRefused(
+        _("{where}: the state that a layer of {family} keeps is not known; it is not guessed").format(
+            where=fields.where, family=repr(family)
+        )
+    )
 
 
 def _mamba_1(fields: Fields) -> State:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import InputRefused, UsageError
+from ..language import N_, _
 from ..model.units import MIB
 from .architecture import Architecture, Attention, Latent
 from .budget import ASSUMED, COMPUTED, MEASURED, WORKSPACE, Part
@@ -92,11 +93,12 @@ class TrainingBudget:
 
 
 PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS, LAYER, TEMPORARY, GATHERED, OVERHEAD = (
-    "parameters", "gradients", "optimizer states", "activations kept for backward", "logits and their gradients",
-    "one layer computed again or backwards", "optimizer's temporaries", "gathered parameters of two layers",
-    "context and libraries",
+    N_("parameters"), N_("gradients"), N_("optimizer states"), N_("activations kept for backward"),
+    N_("logits and their gradients"),
+    N_("one layer computed again or backwards"), N_("optimizer's temporaries"), N_("gathered parameters of two layers"),
+    N_("context and libraries"),
 )  # fmt: skip
-OUTPUT = "logits that the loop still names"
+OUTPUT = N_("logits that the loop still names")
 
 
 def training_budget(model: Model, settings: Training) -> TrainingBudget:
@@ -115,7 +117,7 @@ def training_budget(model: Model, settings: Training) -> TrainingBudget:
         total_bytes=total,
         headroom_bytes=settings.capacity_bytes - total,
         verdict=verdict,
-        binds=f"the peak is {peak.name}; its largest part is {largest}",
+        binds=_("the peak is {name}; its largest part is {largest}").format(name=_(peak.name), largest=_(largest)),
         max_batch=_largest_batch(model, settings, safe),
     )
 
@@ -123,7 +125,11 @@ def training_budget(model: Model, settings: Training) -> TrainingBudget:
 def state_bytes(optimizer: str, parameters: int, hidden: int, element: int) -> int:
     """States of an optimizer in elements of that size. Adafactor keeps a row and a column for a matrix."""
     if optimizer not in OPTIMIZERS:
-        raise UsageError(f"no optimizer that is known here: {optimizer!r}; one of {', '.join(OPTIMIZERS)}")
+        raise UsageError(
+            _("no optimizer that is known here: {optimizer}; one of {optimizers}").format(
+                optimizer=repr(optimizer), optimizers=", ".join(OPTIMIZERS)
+            )
+        )
     if optimizer == "adafactor":
         return 2 * 4 * -(-parameters // hidden)
     if optimizer.endswith("8bit"):
@@ -145,7 +151,11 @@ def layer_activations(architecture: Architecture, tokens: int, precision: str) -
     """
     hidden, width, heads = architecture.hidden, architecture.head_width, architecture.heads
     if width is None or heads is None:
-        raise InputRefused(f"the heads of {architecture.family!r} are not told; activations are not guessed")
+        raise InputRefused(
+            _("the heads of {family} are not told; activations are not guessed").format(
+                family=repr(architecture.family)
+            )
+        )
     element = 4 if precision == "fp32" else 2
     # The copy, the scaled row and the output. Autocast has a float32 residual stream, and casts the output anew for
     # each of the matrices behind a norm: three and two.
@@ -166,9 +176,13 @@ def state_parts(count: int, hidden: int | None, settings: Training, source: str 
     `hidden`: the width of the matrices, for an optimizer that keeps rows and columns.
     """
     if settings.precision not in PRECISIONS:
-        raise UsageError(f"no precision that is known here: {settings.precision!r}; one of {', '.join(PRECISIONS)}")
+        raise UsageError(
+            _("no precision that is known here: {precision}; one of {precisions}").format(
+                precision=repr(settings.precision), precisions=", ".join(PRECISIONS)
+            )
+        )
     if settings.optimizer == "adafactor" and hidden is None:
-        raise InputRefused("the states of adafactor depend on the widths of the matrices, which are not known")
+        raise InputRefused(_("the states of adafactor depend on the widths of the matrices, which are not known"))
     ranks, zero, kept = settings.ranks, settings.zero, _kept_bytes(settings)
     master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
     states = state_bytes(settings.optimizer, count, hidden or 1, kept if not master else 4) + master
@@ -178,16 +192,18 @@ def state_parts(count: int, hidden: int | None, settings: Training, source: str 
         return -(-size // ranks) if zero >= stage else size
 
     def divided(formula: str, stage: int) -> str:
-        return f"{formula} / ranks" if zero >= stage and ranks > 1 else formula
+        return _("{formula} / ranks").format(formula=formula) if zero >= stage and ranks > 1 else formula
 
-    each = f"parameters x {kept} bytes"
-    moments = f"states of {settings.optimizer}" + (" + float32 parameters" if master else "")
+    each = _("parameters x {kept} bytes").format(kept=kept)
+    moments = _("states of {optimizer}").format(optimizer=settings.optimizer) + (
+        _(" + float32 parameters") if master else ""
+    )
     return (
         Part(PARAMETERS, shared(kept * count, 3), divided(each, 3), (("parameters", count),), COMPUTED, source),
         Part(GRADIENTS, shared(kept * count, 2), divided(each, 2), (("parameters", count),), COMPUTED),
         Part(STATES, shared(states, 1), divided(f"({moments})", 1),
-             (("parameters", count), ("ranks", ranks), ("ZeRO stage", zero)), COMPUTED),
-        Part(TEMPORARY, shared(temporary, 1), "one tensor for each parameter (foreach)", (), COMPUTED),
+             (("parameters", count), ("ranks", ranks), (N_("ZeRO stage"), zero)), COMPUTED),
+        Part(TEMPORARY, shared(temporary, 1), _("one tensor for each parameter (foreach)"), (), COMPUTED),
     )  # fmt: skip
 
 
@@ -202,13 +218,15 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     count = model.parameters
     if count is None:
         raise InputRefused(
-            f"{model.path}: how many parameters it has is not known; give the directory with the weights"
+            _("{path}: how many parameters it has is not known; give the directory with the weights").format(
+                path=model.path
+            )
         )
     if model.gguf:
-        raise InputRefused(f"{model.path}: a GGUF file is not trained; give the model's directory")
+        raise InputRefused(_("{path}: a GGUF file is not trained; give the model's directory").format(path=model.path))
     vocabulary = architecture.vocabulary
     if vocabulary is None:
-        raise InputRefused(f"{model.path}: the field vocab_size is missing; it is not guessed")
+        raise InputRefused(_("{path}: the field vocab_size is missing; it is not guessed").format(path=model.path))
     states = state_parts(count, architecture.hidden, settings, model.weights_source)
     zero, kept = settings.zero, _kept_bytes(settings)
     tokens, layers = settings.tokens, architecture.layers
@@ -222,28 +240,33 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     element = 4 if settings.precision == "fp32" else 2
     logits = logits_bytes(tokens, vocabulary, element + 12)
     layer_count = max(1, layers)
+    each_logit = _("tokens x vocabulary x {element} bytes")
     return (
         *states,
-        Part(ACTIVATIONS, activations, "layers x what each keeps" if not settings.checkpointing else
-             "layers x tokens x hidden: checkpointing keeps a layer's input", (("layers", layers), ("tokens", tokens),
-             ("bytes of one layer", residual if settings.checkpointing else layer)), COMPUTED),
-        Part(LOGITS, logits, f"tokens x vocabulary x {element + 12} bytes",
+        Part(ACTIVATIONS, activations, _("layers x what each keeps") if not settings.checkpointing else
+             _("layers x tokens x hidden: checkpointing keeps a layer's input"), (("layers", layers),
+             ("tokens", tokens), (N_("bytes of one layer"), residual if settings.checkpointing else layer)), COMPUTED),
+        Part(LOGITS, logits, each_logit.format(element=element + 12),
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
-        Part(OUTPUT, logits_bytes(tokens, vocabulary, element), f"tokens x vocabulary x {element} bytes", (), COMPUTED),
-        Part(LAYER, layer, "what one layer keeps", (("tokens", tokens),), COMPUTED),
-        Part(GATHERED, 2 * 2 * count // layer_count if zero == 3 else 0, "2 layers x parameters x 2 bytes", (),
+        Part(OUTPUT, logits_bytes(tokens, vocabulary, element), each_logit.format(element=element), (), COMPUTED),
+        Part(LAYER, layer, _("what one layer keeps"), (("tokens", tokens),), COMPUTED),
+        Part(GATHERED, 2 * 2 * count // layer_count if zero == 3 else 0, _("2 layers x parameters x 2 bytes"), (),
              COMPUTED),
         _overhead(settings),
-        Part(WORKSPACE, _WORKSPACE_BYTES, "one workspace of cuBLAS", (), ASSUMED),
+        Part(WORKSPACE, _WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED),
     )  # fmt: skip
 
 
 def _overhead(settings: Training) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, "as measured", (), MEASURED, settings.overhead_source)
+        return Part(OVERHEAD, settings.overhead_bytes, _("as measured"), (), MEASURED, settings.overhead_source)
     more = _RANK_BYTES if settings.ranks > 1 else 0
     return Part(
-        OVERHEAD, _OVERHEAD_BYTES + more, "a process of torch" + (" + communication" if more else ""), (), ASSUMED
+        OVERHEAD,
+        _OVERHEAD_BYTES + more,
+        _("a process of torch") + (_(" + communication of ranks") if more else ""),
+        (),
+        ASSUMED,
     )
 
 
@@ -251,10 +274,10 @@ def _moments(parts: tuple[Part, ...]) -> tuple[Moment, ...]:
     sizes = {part.name: part.bytes for part in parts}
     always = (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GATHERED)
     named = (
-        ("the start of the backward pass", (*always, ACTIVATIONS, LOGITS)),
-        ("the backward pass of a late layer", (*always, ACTIVATIONS, LAYER)),
-        ("the end of the backward pass", (*always, GRADIENTS, LAYER, OUTPUT)),
-        ("the optimizer's step", (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GRADIENTS, TEMPORARY, OUTPUT)),
+        (N_("the start of the backward pass"), (*always, ACTIVATIONS, LOGITS)),
+        (N_("the backward pass of a late layer"), (*always, ACTIVATIONS, LAYER)),
+        (N_("the end of the backward pass"), (*always, GRADIENTS, LAYER, OUTPUT)),
+        (N_("the optimizer's step"), (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GRADIENTS, TEMPORARY, OUTPUT)),
     )
     return tuple(Moment(name, live, sum(sizes[part] for part in live)) for name, live in named)
 
@@ -275,7 +298,7 @@ def _largest_batch(model: Model, settings: Training, safe: int) -> int:
 def _kv_width(architecture: Architecture) -> int:
     """Keys and values of a token in an attention layer, all heads: the widest layer's."""
     widths = [0]
-    for cache, _ in architecture.alike:
+    for cache, _count in architecture.alike:
         if isinstance(cache, Latent):
             widths.append(cache.heads * (cache.nope_width + cache.rope_width + cache.value_width))
         elif isinstance(cache, Attention):

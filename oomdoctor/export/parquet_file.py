@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..language import _
 from .tables import Table
 
 _UNSIGNED = frozenset({"address", "stream"})
@@ -21,7 +22,7 @@ def write_parquet(table: Table, path: Path) -> None:
         import pyarrow.parquet
     except ImportError as error:
         raise UsageError(
-            "Parquet needs the package pyarrow: pip install 'oomdoctor[parquet]', or use --to csv"
+            _("Parquet needs the package pyarrow: pip install 'oomdoctor[parquet]', or use --to csv")
         ) from error
 
     def column(name: str) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import is_python
+from ..language import _
 from ..model.snapshot import Frame, Snapshot
 from .tables import stack_text
 
@@ -48,7 +49,7 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
     begin = int(times[0]) if len(times) else 0
     times = np.append(times, (int(times[-1]) if len(times) else 0) + 1)
 
-    name = f"{ownership.snapshot.backend}:{device}" + ("" if timed else " (no times recorded: 1 µs an event)")
+    name = f"{ownership.snapshot.backend}:{device}" + ("" if timed else _(" (no times recorded: 1 µs an event)"))
     yield {"ph": "M", "name": "process_name", "pid": device, "args": {"name": name}}
     counters = zip(times[:-1].tolist(), allocator.live_bytes.tolist(), allocator.reserved_bytes.tolist(), strict=True)
     yield _counter(device, begin, allocator.before_bytes, allocator.reserved_before_bytes)
@@ -64,14 +65,14 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
         if stack >= 0:
             arguments["stack"] = _short(ownership.snapshot.stacks[stack])
         if start == BEFORE_RING:
-            arguments["since"] = "before the recording began"
+            arguments["since"] = _("before the recording began")
         yield {**slice_, "ph": "b", "ts": began, "args": arguments}
         yield {**slice_, "ph": "e", "ts": int(times[int(lifetimes.end[row])])}
 
     for oom in ownership.snapshot.ooms:
         if oom.device == device:
             yield {
-                "ph": "i", "s": "p", "name": "out of memory", "pid": device, "tid": device,
+                "ph": "i", "s": "p", "name": _("out of memory"), "pid": device, "tid": device,
                 "ts": int(times[oom.event_index]),
                 "args": {"requested_bytes": oom.requested_bytes, "free_bytes": oom.free_bytes},
             }  # fmt: skip
@@ -85,5 +86,5 @@ def _short(stack: tuple[Frame, ...]) -> str:
 def _counter(device: int, time_us: int, live_bytes: int, reserved_bytes: int) -> _Event:
     return {
         "ph": "C", "name": "allocator", "pid": device, "ts": time_us,
-        "args": {"live bytes": live_bytes, "idle bytes": max(0, reserved_bytes - live_bytes)},
+        "args": {_("live bytes"): live_bytes, _("idle bytes"): max(0, reserved_bytes - live_bytes)},
     }  # fmt: skip

@@ -15,15 +15,16 @@ from ..estimate.answer import Answer
 from ..estimate.budget import FITS, NO, TIGHT
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
+from ..language import N_, _, chosen, ngettext, pgettext
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.printable import one_line
 from ..report import svg
 from ..report.bars import BudgetView, view_budget
-from ..report.html import content_security_policy, style_sheet
+from ..report.html import LANGUAGE_TAGS, content_security_policy, style_sheet
 from .outline import cell_text, facts, headline, outline, short_tokens
 from .training_outline import training_headline, training_outline
 
-_SHOWN = {FITS: "fits", TIGHT: "tight", NO: "no"}
+_SHOWN = {FITS: N_("fits"), TIGHT: N_("tight"), NO: N_("no")}
 _SHADES = 4
 """Steps of the heat map: how full the card is within a verdict."""
 _TABLES_TOLD_OTHERWISE = 3
@@ -40,7 +41,7 @@ def answer_as_html(answer: Answer) -> str:
             "count": count,
             "cells": [
                 {"text": cell_text(cell), "class": _class(cell.verdict, cell.total_bytes, capacity),
-                 "verdict": _SHOWN[cell.verdict], "asked": _is_asked(answer, cell.concurrency, cell.context)}
+                 "verdict": _(_SHOWN[cell.verdict]), "asked": _is_asked(answer, cell.concurrency, cell.context)}
                 for cell in row
             ],
             "largest": f"{largest:,}" if largest else "-",
@@ -83,7 +84,12 @@ def _page(
         template.render(
             version=__version__,
             title=one_line(title),
-            subject=one_line(f"{model.path}: {model.architecture.family}, {model.architecture.layers} layers", 160),
+            subject=one_line(
+                ngettext(
+                    "{path}: {family}, {number} layer", "{path}: {family}, {number} layers", model.architecture.layers
+                ).format(path=model.path, family=model.architecture.family, number=model.architecture.layers),
+                160,
+            ),
             verdict=_SHOWN[verdict],
             lines=lines,
             bar=bar,
@@ -100,8 +106,8 @@ def _page(
 def _bar(capacity: int, parts: list[BudgetPart], headroom: int) -> BudgetView:
     """The card's bar: what does not fit runs over its end."""
     if headroom > 0:
-        parts = [*parts, BudgetPart("free (headroom)", headroom, "computed")]
-    return view_budget(Budget("one card", capacity, tuple(parts), min(headroom, 0)))
+        parts = [*parts, BudgetPart(N_("free (headroom)"), headroom, "computed")]
+    return view_budget(Budget(N_("one card"), capacity, tuple(parts), min(headroom, 0)))
 
 
 def _class(verdict: str, total: int, capacity: int) -> str:
@@ -123,7 +129,17 @@ def map_style() -> str:
 def page_templates(load: Callable[[str], str]) -> Environment:
     """Templates that `load` reads, and beside them `page.html.j2`, which they extend."""
     loader = FunctionLoader(lambda name: _asset(name) if name == "page.html.j2" else load(name))
-    return Environment(autoescape=True, undefined=StrictUndefined, loader=loader, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=loader,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    environment.install_gettext_callables(_, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined]
+    environment.globals["language_tag"] = lambda: LANGUAGE_TAGS[chosen()]
+    return environment
 
 
 def _asset(name: str) -> str:

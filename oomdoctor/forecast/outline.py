@@ -6,17 +6,20 @@ from ..compare.outline import Section
 from ..estimate.answer import Answer
 from ..estimate.budget import FITS, NO, TIGHT, Part
 from ..estimate.grid import Cell
+from ..language import N_, _, pgettext
 from ..model.units import GIB, format_bytes
 from ..report.text import format_share
 
 VERDICTS = {
-    FITS: "It fits",
-    TIGHT: "It fits, but leaves less than the headroom asked for",
-    NO: "It does not fit",
+    FITS: N_("It fits"),
+    TIGHT: N_("It fits, but leaves less than the headroom asked for"),
+    NO: N_("It does not fit"),
 }
 REMARKS = {
-    False: "~ less than the headroom asked for is left; x does not fit.",
-    True: "~ less than the headroom asked for is left, or some requests wait for room in the pool; x does not start.",
+    False: N_("~ less than the headroom asked for is left; x does not fit."),
+    True: N_(
+        "~ less than the headroom asked for is left, or some requests wait for room in the pool; x does not start."
+    ),
 }
 """Under the map, by whether the engine lets requests wait."""
 _MARKS = {FITS: "", TIGHT: " ~", NO: " x"}
@@ -26,11 +29,17 @@ def headline(answer: Answer) -> str:
     """The answer in one sentence."""
     budget, settings = answer.budget, answer.settings
     if budget.verdict == TIGHT and budget.total_bytes > settings.limit_bytes:
-        return f"It starts, but {budget.binds}"
-    cards = f" on each of {settings.tensor_parallel} cards" if settings.tensor_parallel > 1 else ""
-    return (
-        f"{VERDICTS[budget.verdict]}: {settings.concurrency} x {settings.context:,} tokens need"
-        f" {format_bytes(budget.total_bytes)} of {format_bytes(settings.capacity_bytes)}{cards}"
+        return _("It starts, but {binds}").format(binds=budget.binds)
+    cards = (
+        _(" on each of {cards} cards").format(cards=settings.tensor_parallel) if settings.tensor_parallel > 1 else ""
+    )
+    return _("{verdict}: {concurrency} x {context} tokens need {total} of {capacity}{cards}").format(
+        verdict=_(VERDICTS[budget.verdict]),
+        concurrency=settings.concurrency,
+        context=f"{settings.context:,}",
+        total=format_bytes(budget.total_bytes),
+        capacity=format_bytes(settings.capacity_bytes),
+        cards=cards,
     )
 
 
@@ -39,17 +48,17 @@ def outline(answer: Answer) -> tuple[Section, ...]:
     sections = [
         Section(headline(answer), facts(answer)),
         Section(
-            "Budget of one card",
-            head=("part", "size", "of the card", "how known"),
+            _("Budget of one card"),
+            head=(pgettext("column", "part"), pgettext("column", "size"), _("of the card"), _("how known")),
             rows=budget_rows(answer),
         ),
         _table(answer),
     ]
     if answer.lengths is not None:
         sections.append(_lengths(answer))
-    sections.append(Section("How the figures come about", tuple(explained(part) for part in answer.budget.parts)))
+    sections.append(Section(_("How the figures come about"), tuple(explained(part) for part in answer.budget.parts)))
     if answer.notes:
-        sections.append(Section("What they rest on", answer.notes))
+        sections.append(Section(_("What they rest on"), answer.notes))
     return tuple(sections)
 
 
@@ -57,26 +66,38 @@ def facts(answer: Answer) -> tuple[str, ...]:
     """What one asks first, a sentence each."""
     budget, settings = answer.budget, answer.settings
     left = (
-        f"{format_bytes(budget.headroom_bytes)} of the card are left"
+        _("{size} of the card are left").format(size=format_bytes(budget.headroom_bytes))
         if budget.headroom_bytes >= 0
-        else f"{format_bytes(-budget.headroom_bytes)} are missing"
+        else _("{size} are missing").format(size=format_bytes(-budget.headroom_bytes))
     )
     lines = [
-        f"{left}; {100 * settings.headroom:.0f} % headroom was asked for",
-        f"what binds: {budget.binds}",
-        f"largest context with {settings.concurrency} at once: {_tokens(answer.max_context)}",
-        f"most at once with {settings.context:,} tokens each: {answer.max_concurrency or 'not even one'}",
-        f"each further token of a sequence adds {format_bytes(budget.kv_bytes_per_token)} (whole model)",
+        _("{left}; {share} % headroom was asked for").format(left=left, share=f"{100 * settings.headroom:.0f}"),
+        _("what binds: {binds}").format(binds=budget.binds),
+        _("largest context with {concurrency} at once: {tokens}").format(
+            concurrency=settings.concurrency, tokens=_tokens(answer.max_context)
+        ),
+        _("most at once with {context} tokens each: {most}").format(
+            context=f"{settings.context:,}", most=answer.max_concurrency or _("not even one")
+        ),
+        _("each further token of a sequence adds {size} (whole model)").format(
+            size=format_bytes(budget.kv_bytes_per_token)
+        ),
     ]
     if budget.kv_fixed_bytes_per_sequence:
         lines.append(
-            f"windows, states and cross attention of a sequence: {format_bytes(budget.kv_fixed_bytes_per_sequence)}"
+            _("windows, states and cross attention of a sequence: {size}").format(
+                size=format_bytes(budget.kv_fixed_bytes_per_sequence)
+            )
         )
     if answer.pool_tokens is not None:
         share = answer.pool_tokens / settings.context
         lines.append(
-            f"the engine's pool: {format_bytes(max(budget.pool_bytes, 0))}, {answer.pool_tokens:,} tokens,"
-            f" {share:.2f} requests of {settings.context:,}"
+            _("the engine's pool: {pool}, {pool_tokens} tokens, {share} requests of {context}").format(
+                pool=format_bytes(max(budget.pool_bytes, 0)),
+                pool_tokens=f"{answer.pool_tokens:,}",
+                share=f"{share:.2f}",
+                context=f"{settings.context:,}",
+            )
         )
     return tuple(lines)
 
@@ -85,22 +106,39 @@ def budget_rows(answer: Answer) -> tuple[tuple[str, ...], ...]:
     """The parts, what is left, and the card."""
     capacity = answer.settings.capacity_bytes
     rows = [
-        (part.name, format_bytes(part.bytes), format_share(part.bytes, capacity), part.known)
+        (_(part.name), format_bytes(part.bytes), format_share(part.bytes, capacity), _(part.known))
         for part in answer.budget.parts
     ]
     left = answer.budget.headroom_bytes
-    rows.append(("headroom", format_bytes(left), format_share(left, capacity) if left > 0 else "", "computed"))
-    rows.append(("the card", format_bytes(capacity), "", "given"))
+    rows.append((_("headroom"), format_bytes(left), format_share(left, capacity) if left > 0 else "", _("computed")))
+    rows.append((_("the card"), format_bytes(capacity), "", pgettext("value", "given")))
     return tuple(rows)
 
 
 def explained(part: Part) -> str:
     """A part's formula with its inputs."""
-    inputs = ", ".join(
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in part.inputs
+    inputs = _(", ").join(
+        f"{_input(name)} {value:,}" if isinstance(value, int) else f"{_input(name)} {value}"
+        for name, value in part.inputs
     )
+    formula = _("{formula} ({inputs})").format(formula=part.formula, inputs=inputs) if inputs else part.formula
     source = f" [{part.source}]" if part.source else ""
-    return f"{part.name}: {part.formula}{f' ({inputs})' if inputs else ''}; {part.known}{source}"
+    line = _("{name}: {formula}; {known}").format(name=_(part.name), formula=formula, known=_(part.known))
+    return line + source
+
+
+def _input(name: str) -> str:
+    """What goes into a formula: words that stand for other things elsewhere, and names that stand alone."""
+    return {
+        "hidden": pgettext("input", "hidden"),
+        "intermediate": pgettext("input", "intermediate"),
+        "layers": pgettext("input", "layers"),
+        "parameters": pgettext("input", "parameters"),
+        "ranks": pgettext("input", "ranks"),
+        "sequences": pgettext("input", "sequences"),
+        "tokens": pgettext("input", "tokens"),
+        "vocabulary": pgettext("input", "vocabulary"),
+    }.get(name) or _(name)
 
 
 def short_tokens(tokens: int) -> str:
@@ -127,12 +165,12 @@ def _table(answer: Answer) -> Section:
         (str(count), *(cell_text(cell) for cell in row), _short_largest(largest))
         for count, row, largest in zip(grid.concurrencies, grid.rows, grid.max_contexts, strict=True)
     ]
-    rows.append(("most", *(str(each or "-") for each in grid.max_concurrencies), ""))
+    rows.append((pgettext("column", "most"), *(str(each or "-") for each in grid.max_concurrencies), ""))
     return Section(
-        "GiB of one card, by requests at once (rows) and context (columns)",
-        head=("at once", *(short_tokens(each) for each in grid.contexts), "longest"),
+        _("GiB of one card, by requests at once (rows) and context (columns)"),
+        head=(_("at once"), *(short_tokens(each) for each in grid.contexts), pgettext("column", "longest")),
         rows=tuple(rows),
-        remark=REMARKS[answer.settings.engine.queues],
+        remark=_(REMARKS[answer.settings.engine.queues]),
     )
 
 
@@ -145,15 +183,17 @@ def _lengths(answer: Answer) -> Section:
     )
     count = answer.settings.concurrency
     return Section(
-        f"{lengths.requests:,} requests, {lengths.mean:,.0f} tokens on average",
-        head=("", "tokens", f"with {count} at once", "most at once"),
+        _("{requests} requests, {mean} tokens on average").format(
+            requests=f"{lengths.requests:,}", mean=f"{lengths.mean:,.0f}"
+        ),
+        head=("", pgettext("column", "tokens"), _("with {count} at once").format(count=count), _("most at once")),
         rows=rows,
-        remark="The longest decides: one such request must fit beside the others, however rare it is.",
+        remark=_("The longest decides: one such request must fit beside the others, however rare it is."),
     )
 
 
 def _tokens(count: int) -> str:
-    return f"{count:,} tokens" if count else "none fits"
+    return _("{count} tokens").format(count=f"{count:,}") if count else _("none fits")
 
 
 def _short_largest(count: int) -> str:

@@ -5,46 +5,63 @@ from __future__ import annotations
 from ..compare.outline import Section
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
+from ..language import _, ngettext, pgettext
 from ..model.units import format_bytes
 from .outline import VERDICTS, explained
 
 
 def training_headline(budget: TrainingBudget, settings: Training) -> str:
     """The answer in one sentence."""
-    return (
-        f"{VERDICTS[budget.verdict]}: a step with {settings.batch} x {settings.sequence:,} tokens needs"
-        f" {format_bytes(budget.total_bytes)} of {format_bytes(settings.capacity_bytes)}"
+    return _("{verdict}: a step with {batch} x {sequence} tokens needs {total} of {capacity}").format(
+        verdict=_(VERDICTS[budget.verdict]),
+        batch=settings.batch,
+        sequence=f"{settings.sequence:,}",
+        total=format_bytes(budget.total_bytes),
+        capacity=format_bytes(settings.capacity_bytes),
     )
 
 
 def training_outline(model: Model, settings: Training, budget: TrainingBudget) -> tuple[Section, ...]:
     """The verdict, the moments of a step, the parts, how they come about."""
-    count = f"{model.parameters:,}" if model.parameters is not None else "not known"
+    count = f"{model.parameters:,}" if model.parameters is not None else _("not known")
     facts = (
-        f"headroom: {format_bytes(budget.headroom_bytes)}; {100 * settings.headroom:.0f} % was asked for",
-        f"what binds: {budget.binds}",
-        f"largest batch with {settings.sequence:,} tokens: {budget.max_batch or 'not even one'}",
-        f"parameters: {count}; {settings.optimizer}, {settings.precision}, ZeRO stage {settings.zero} on"
-        f" {settings.ranks} rank{'s' if settings.ranks > 1 else ''}",
-        f"checkpointing: {'on' if settings.checkpointing else 'off'}",
+        _("headroom: {headroom}; {share} % was asked for").format(
+            headroom=format_bytes(budget.headroom_bytes), share=f"{100 * settings.headroom:.0f}"
+        ),
+        _("what binds: {binds}").format(binds=budget.binds),
+        _("largest batch with {sequence} tokens: {max_batch}").format(
+            sequence=f"{settings.sequence:,}", max_batch=budget.max_batch or _("not even one")
+        ),
+        ngettext(
+            "parameters: {count}; {optimizer}, {precision}, ZeRO stage {zero} on {number} rank",
+            "parameters: {count}; {optimizer}, {precision}, ZeRO stage {zero} on {number} ranks",
+            settings.ranks,
+        ).format(
+            count=count,
+            optimizer=settings.optimizer,
+            precision=settings.precision,
+            zero=settings.zero,
+            number=settings.ranks,
+        ),
+        _("checkpointing: on") if settings.checkpointing else _("checkpointing: off"),
     )
     parts = tuple(part for part in budget.parts if part.bytes)
     peak = budget.peak.parts
     return (
         Section(training_headline(budget, settings), facts),
         Section(
-            "Moments of a step",
-            head=("moment", "needs"),
-            rows=tuple((moment.name, format_bytes(moment.bytes)) for moment in budget.moments),
-            remark="The largest of them counts.",
+            _("Moments of a step"),
+            head=(pgettext("column", "moment"), pgettext("column", "needs")),
+            rows=tuple((_(moment.name), format_bytes(moment.bytes)) for moment in budget.moments),
+            remark=_("The largest of them counts."),
         ),
         Section(
-            "Parts",
-            head=("part", "size", "at the peak", "how known"),
+            _("Parts"),
+            head=(pgettext("column", "part"), pgettext("column", "size"), _("at the peak"), _("how known")),
             rows=tuple(
-                (part.name, format_bytes(part.bytes), "yes" if part.name in peak else "no", part.known)
+                (_(part.name), format_bytes(part.bytes), _("yes") if part.name in peak else _("no"), _(part.known))
                 for part in parts
             ),
         ),
-        Section("How the figures come about", tuple(explained(part) for part in parts)),
+        Section(_("How the figures come about"), tuple(explained(part) for part in parts)),
     )

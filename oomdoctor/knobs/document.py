@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import yaml
 
 from ..errors import RuleError
+from ..language import _
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 12
@@ -151,7 +152,7 @@ def as_section(node: Node) -> Section:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question to append to a message about an unknown word; empty where nothing is close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return _("; did you mean {name}?").format(name=repr(close[0])) if close else ""
 
 
 def read_document(path: Path, without: Collection[str] = ()) -> Section:

@@ -19,8 +19,31 @@ LANGUAGES = (ENGLISH, CHINESE)
 LANGUAGE_VARIABLE = "OOMDOCTOR_LANG"
 
 _BETWEEN = re.compile("(?<=[\u4e00-\u9fff）”，。；：、]) (?=[\u4e00-\u9fff（“])|(?<=[\u4e00-\u9fff]) (?=[，。；：、])")
+_EDGE = "\0"
+_WIDE = "\u4e00-\u9fff，。；：、（）“”"
+_BESIDE_A_VALUE = re.compile(
+    f"(?<=[{_WIDE}]) (?={_EDGE}[{_WIDE}])|(?<=[{_WIDE}]{_EDGE}) (?={_EDGE}?[{_WIDE}])"
+    f"| (?={_EDGE}{_EDGE})|(?<=^{_EDGE}{_EDGE}) "
+)
+_HOLE = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _chosen = ENGLISH
 _catalogue: Catalogue | None = None
+
+
+class _Sentence(str):
+    """A translated text. A blank before or behind a placeholder goes where Chinese, or nothing, is filled in there."""
+
+    __slots__ = ()
+
+    def format(self, *unnamed: object, **named: object) -> str:
+        """As of any text; what is filled in stays as it is."""
+        if unnamed or "!" in self:
+            return super().format(*unnamed, **named)
+        filled = _HOLE.sub(
+            lambda hole: hole[0][0] if hole[1] is None else f"{_EDGE}{str(named[hole[1]]).replace(_EDGE, '')}{_EDGE}",
+            self,
+        )
+        return _BESIDE_A_VALUE.sub("", filled).replace(_EDGE, "")
 
 
 def choose(language: str) -> None:
@@ -54,7 +77,7 @@ def speaking(language: str) -> Iterator[None]:
 
 def _(message: str) -> str:
     """The message in the language in use; as it stands where there is no translation."""
-    return message if _catalogue is None else _catalogue.message(message)
+    return message if _catalogue is None else _Sentence(_catalogue.message(message))
 
 
 def told(text: str) -> str:
@@ -75,14 +98,14 @@ def tidy(text: str) -> str:
 
 def pgettext(context: str, message: str) -> str:
     """As `_`, for a word that means different things in different places; `context` says which."""
-    return message if _catalogue is None else _catalogue.message(message, context)
+    return message if _catalogue is None else _Sentence(_catalogue.message(message, context))
 
 
 def ngettext(one: str, many: str, number: int) -> str:
     """`one` or `many`, as `number` has it in the language in use."""
     if _catalogue is None:
         return one if number == 1 else many
-    return _catalogue.plural(one, many, number)
+    return _Sentence(_catalogue.plural(one, many, number))
 
 
 def N_(message: str) -> str:

@@ -24,7 +24,7 @@ _SHAPES = {
     name: re.compile(shape)
     for name, shape in {
         "size": r"-?[\d.,]+ (?:bytes?|[KMGTPE]iB)",
-        "number": r"[\d,]+",
+        "number": r"-?[\d.,]+",
         "before": r"[\d,]+",
         "pid": r"\d+",
         "rank": r"\d+",

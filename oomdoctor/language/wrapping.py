@@ -46,6 +46,11 @@ def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
     return lines if empty else [*lines, line.rstrip()]
 
 
+def broken(text: str, width: int) -> str:
+    """Chinese with line breaks for so many cells; other text as it is: whoever prints it breaks it between words."""
+    return "\n".join(wrap(text, width)) if cells(text) > len(text) else text
+
+
 def _unbreakable(text: str) -> Iterator[str]:
     """Pieces that no line break divides: a word, a character with the marks that belong to it; blanks by themselves."""
     held = ""

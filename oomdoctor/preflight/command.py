@@ -16,6 +16,7 @@ _CONTAINERS = {"docker", "podman", "nerdctl"}
 _BEFORE = {"nohup", "nice", "ionice", "stdbuf", "time", "setsid", "exec"}
 """Programs that start the rest of the line as it is, and take options only with dashes."""
 _RANKS = ("nproc-per-node", "num-gpus", "num-processes")
+_PYTHON_TAKES_ONE = ("-W", "-X", "--check-hash-based-pycs")
 ENGINES = ("vllm", "sglang", "llama.cpp", "tgi")
 _PARALLEL = ("tensor-parallel-size", "tp-size", "num-shard")
 
@@ -66,11 +67,15 @@ class Command:
 
     @property
     def script(self) -> Path | None:
-        """The Python file that it runs."""
-        for word in self.words[1:] if self.program in ("python", "torchrun", "deepspeed", "accelerate") else ():
-            if word == "-c" or (word == "-m" and self.program == "python"):
+        """The Python file, or for Python itself also the folder or archive, that it runs."""
+        program = self.program
+        words = iter(self.words[1:] if program in ("python", "torchrun", "deepspeed", "accelerate") else ())
+        for word in words:
+            if word == "-c" or (program == "python" and word in ("-m", "-")):
                 return None
-            if word.endswith(".py") and not word.startswith("-"):
+            if program == "python" and word in _PYTHON_TAKES_ONE:
+                next(words, None)
+            elif not word.startswith("-") and (program == "python" or word.endswith(".py")):
                 return Path(word)
         return None
 

@@ -12,8 +12,10 @@ from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
 from ..estimate.loading import as_engine_loads
 from ..estimate.model_input import Model, read_model
+from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
+from .cards import name_of
 from .finding import Finding, Level
 from .measured import measured_overhead
 from .setup import Setup
@@ -36,26 +38,33 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
         model = model if setup.asked.dtype is not None else as_engine_loads(model, settings.engine)
     except _NoCard:
         yield Finding(
-            "fit", Level.UNSEEN, "Whether the model fits", "No card is seen", "Name its memory", ("--gpu 80GiB",)
+            "fit",
+            Level.UNSEEN,
+            _("Whether the model fits"),
+            _("No card is seen"),
+            _("Name its memory"),
+            ("--gpu 80GiB",),
         )
         return
     except OomdoctorError as error:
-        yield Finding("fit", Level.UNSEEN, "Whether the model fits", str(error))
+        yield Finding("fit", Level.UNSEEN, _("Whether the model fits"), str(error))
         return
     refused = ranks_refused(settings.engine, model.architecture, settings.tensor_parallel)
     if refused is not None:
-        what = f"{settings.engine.name} does not start with {settings.tensor_parallel} tensor-parallel ranks"
+        what = _("{name} does not start with {ranks} tensor-parallel ranks").format(
+            name=settings.engine.name, ranks=settings.tensor_parallel
+        )
         yield Finding("fit.ranks", Level.FAIL, what, f"{refused[:1].upper()}{refused[1:]}")
         return
     yield _judged(setup, model, settings, name, free)
     if setup.command.program in _TRAINERS:
-        why = "The figure is for inference; gradients and the optimizer's states come on top of it"
+        why = _("The figure is for inference; gradients and the optimizer's states come on top of it")
         yield Finding(
             "fit.training",
             Level.UNSEEN,
-            "Whether training fits",
+            _("Whether training fits"),
             why,
-            "Ask for training",
+            _("Ask for training"),
             (f"oomdoctor estimate {path} --train --gpu {exact_size(settings.capacity_bytes)}",),
         )
 
@@ -71,10 +80,10 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
     cards = [_with_instances(setup, card) for card in visible_cards(setup).cards if card.total_bytes]
     smallest = min(cards, key=lambda card: card.total_bytes or 0, default=None)
     if asked.gpu_bytes is not None:
-        capacity, name, free = asked.gpu_bytes, f"a card of {format_bytes(asked.gpu_bytes)}", None
+        capacity, name, free = asked.gpu_bytes, _("a card of {gpu}").format(gpu=format_bytes(asked.gpu_bytes)), None
     elif smallest is not None:
         capacity = (smallest.total_bytes or 0) - (smallest.reserved_by_driver_bytes or 0)
-        name, free = f"card {smallest.index} ({smallest.name or 'no name'})", smallest.free_bytes
+        name, free = name_of(smallest), smallest.free_bytes
     else:
         raise _NoCard
     kinds = [element_type(each.strip()) for each in asked.kv_dtype.split(",")] if asked.kv_dtype else []
@@ -128,9 +137,9 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     level, total = _LEVELS[budget.verdict], budget.total_bytes
     asked_context = settings.context > 1
     what = (
-        f"{settings.concurrency} x {settings.context:,} tokens"
+        _("{concurrency} x {context} tokens").format(concurrency=settings.concurrency, context=f"{settings.context:,}")
         if asked_context
-        else "its weights and one step of a token"
+        else _("its weights and one step of a token")
     )
     figures: dict[str, int | float | str | None] = {
         "total_bytes": total,
@@ -147,19 +156,31 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     }
     longest = largest_context(model, settings, settings.concurrency)
     figures["max_context"] = longest
-    need = f"The model needs {format_bytes(total)} of {name} with {settings.engine.name} for {what}"
+    need = _("The model needs {total} of {name} with {engine} for {what}").format(
+        total=format_bytes(total), name=name, engine=settings.engine.name, what=what
+    )
     seen, why = need, f"{budget.binds[:1].upper()}{budget.binds[1:]}"
-    do = f"A context of {longest:,} fits" if longest and level is not Level.FINE and asked_context else ""
+    do = (
+        _("A context of {longest} fits").format(longest=f"{longest:,}")
+        if longest and level is not Level.FINE and asked_context
+        else ""
+    )
     if level is Level.FINE and not asked_context:
-        seen += f"; {longest:,} tokens fit" if longest > 1 else ""
+        seen += _("; {longest} tokens fit").format(longest=f"{longest:,}") if longest > 1 else ""
     if free is not None and level is not Level.FAIL and total > free:
-        why = f"The card would hold it, but only {format_bytes(free)} of it are free"
-        return Finding("fit", Level.FAIL, need, why, "Free the card, or take another one", figures=figures)
+        why = _("The card would hold it, but only {free} of it are free").format(free=format_bytes(free))
+        return Finding("fit", Level.FAIL, need, why, _("Free the card, or take another one"), figures=figures)
     lines = (
         (f"oomdoctor estimate {setup.asked.model} --gpu {exact_size(settings.capacity_bytes)}",)
         if level is not Level.FINE
         else ()
     )
     return Finding(
-        "fit", level, seen, "" if level is Level.FINE else why, do or ("See the parts" if lines else ""), lines, figures
+        "fit",
+        level,
+        seen,
+        "" if level is Level.FINE else why,
+        do or (_("See the parts") if lines else ""),
+        lines,
+        figures,
     )

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import MetadataPathFinder
 from pathlib import Path
 
+from ..language import _
+
 PACKAGES = ("torch", "vllm", "sglang", "transformers", "deepspeed", "accelerate", "diffusers")
 _PYTHON = re.compile(r"python(?P<version>[0-9](?:\.[0-9]+)?)?[a-z]{0,2}")
 _VERSION = re.compile(r"python([0-9]+\.[0-9]+)")
@@ -38,17 +40,19 @@ def find_interpreter(words: tuple[str, ...], variables: Mapping[str, str]) -> In
     if not words:
         python = next((path for name in ("python", "python3") if (path := shutil.which(name, path=search))), None)
         if python is None:
-            return Interpreter(None, "no command was given, and there is no python on PATH")
-        return _at(Path(python), "the python on PATH, as no command was given", variables)
+            return Interpreter(None, _("no command was given, and there is no python on PATH"))
+        return _at(Path(python), _("the python on PATH, as no command was given"), variables)
     program = shutil.which(words[0], path=search)
     if program is None:
-        return Interpreter(None, f"{words[0]} was not found")
+        return Interpreter(None, _("{words} was not found").format(words=words[0]))
     if _PYTHON.fullmatch(Path(program).name):
-        return _at(Path(program), "the command's own", variables)
+        return _at(Path(program), _("the command's own"), variables)
     named = _of_shebang(Path(program), search)
     if named is None:
-        return Interpreter(None, f"{Path(program).name} is not a Python script; what it starts is not known")
-    return _at(named, f"named in the first line of {Path(program).name}", variables)
+        return Interpreter(
+            None, _("{name} is not a Python script; what it starts is not known").format(name=Path(program).name)
+        )
+    return _at(named, _("named in the first line of {name}").format(name=Path(program).name), variables)
 
 
 def _of_shebang(program: Path, search: str) -> Path | None:
@@ -77,8 +81,10 @@ def _at(path: Path, how: str, variables: Mapping[str, str]) -> Interpreter:
     if _is_script(path):
         chosen = _of_pyenv(path, variables)
         if chosen is None:
-            return Interpreter(None, f"{path} is a script that chooses a Python, and its choice is not known")
-        path, how = chosen, f"{how}; pyenv's choice"
+            return Interpreter(
+                None, _("{path} is a script that chooses a Python, and its choice is not known").format(path=path)
+            )
+        path, how = chosen, _("{how}; pyenv's choice").format(how=how)
     site = tuple(_site(path, variables))
     return Interpreter(path, how, site, _versions(site))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..language import _
 from .cards import check_cards
 from .checkpoint import read_checkpoint
 from .finding import Check, Finding, Level
@@ -48,15 +49,15 @@ def check_all(setup: Setup) -> Outlook:
 def _all(setup: Setup) -> Iterator[Finding]:
     checkpoint = read_checkpoint(setup.asked.model) if setup.asked.model is not None else None
     checks: tuple[tuple[str, Check], ...] = (
-        ("the command and its settings", check_words),
-        ("the visible cards", check_visible),
-        ("the cards", check_cards),
-        ("shares of the cards", check_shares),
-        ("whether the model fits", check_fit),
-        ("host memory", lambda setup: check_memory(setup, checkpoint)),
-        ("shared memory", check_shm),
-        ("limits", check_limits),
-        ("room on disk", lambda setup: check_disk(setup, checkpoint)),
+        (_("the command and its settings"), check_words),
+        (_("the visible cards"), check_visible),
+        (_("the cards"), check_cards),
+        (_("shares of the cards"), check_shares),
+        (_("whether the model fits"), check_fit),
+        (_("host memory"), lambda setup: check_memory(setup, checkpoint)),
+        (_("shared memory"), check_shm),
+        (_("limits"), check_limits),
+        (_("room on disk"), lambda setup: check_disk(setup, checkpoint)),
     )
     yield from _python(setup)
     for what, check in checks:
@@ -64,7 +65,10 @@ def _all(setup: Setup) -> Iterator[Finding]:
             yield from check(setup)
         except Exception as error:  # one check must not take the others with it
             yield Finding(
-                "check", Level.UNSEEN, f"What concerns {what}", f"The check broke: {type(error).__name__}: {error}"
+                "check",
+                Level.UNSEEN,
+                _("What concerns {what}").format(what=what),
+                _("The check broke: {kind}: {why}").format(kind=type(error).__name__, why=error),
             )
 
 
@@ -73,15 +77,15 @@ def _python(setup: Setup) -> Iterator[Finding]:
     if found.path is None:
         if setup.command.program in ("llama.cpp", "ollama"):
             return
-        yield Finding("python", Level.UNSEEN, "Which Python and torch the command uses", found.how)
+        yield Finding("python", Level.UNSEEN, _("Which Python and torch the command uses"), found.how)
         return
     versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
     if "torch" not in found.versions:
         yield Finding(
             "python",
             Level.UNSEEN,
-            f"torch's version: none is installed for {found.path}",
-            f"Looked into its packages without running it ({found.how})",
+            _("torch's version: none is installed for {path}").format(path=found.path),
+            _("Looked into its packages without running it ({how})").format(how=found.how),
         )
     if versions:
         yield Finding("python", Level.FINE, f"{versions} ({found.how})", figures=dict(found.versions))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..estimate.engines import LLAMA_CPP, Engine
+from ..language import _
 
 SCHEMA = "oomdoctor.overhead/1"
 _MOST_BYTES = 1 << 20
@@ -48,8 +49,10 @@ class Measured:
     def words(self) -> str:
         """Where it comes from."""
         day = time.strftime("%Y-%m-%d", time.gmtime(self.time_seconds))
-        torch = f"torch {self.torch}" if self.torch else "without torch"
-        return f"oomdoctor check --overhead: {self.gpu}, driver {self.driver}, {torch}, {day}"
+        torch = f"torch {self.torch}" if self.torch else _("without torch")
+        return _("oomdoctor check --overhead: {gpu}, driver {driver}, {torch}, {day}").format(
+            gpu=self.gpu, driver=self.driver, torch=torch, day=day
+        )
 
 
 def store_path() -> Path:
@@ -88,7 +91,9 @@ def keep_measured(new: list[Measured]) -> Path:
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise UsageError(f"the measurement cannot be kept in {path}: {error.strerror}") from error
+        raise UsageError(
+            _("the measurement cannot be kept in {path}: {why}").format(path=path, why=error.strerror)
+        ) from error
     return path
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from ..collect.nvml import Nvml
+from ..language import _, told
 from ..model.devices import DeviceReading
 from .measured import Measured
 from .setup import Setup
@@ -60,20 +61,20 @@ class NotMeasured:
 
 
 def measure_overhead(
-    setup: Setup, say: Callable[[str], None] = lambda _: None
+    setup: Setup, say: Callable[[str], None] = lambda _sentence: None
 ) -> tuple[list[Measured], list[NotMeasured]]:
     """Each visible card in turn. `say` is told what is being done."""
     visible = visible_cards(setup)
     if not visible.cards or not visible.known:
-        return [], [NotMeasured(None, setup.cards.why_none or "the visible cards are not known")]
+        return [], [NotMeasured(None, setup.cards.why_none or _("the visible cards are not known"))]
     nvml = Nvml()
     if not nvml.open():
-        return [], [NotMeasured(None, nvml.reason or "there is no NVML")]
+        return [], [NotMeasured(None, told(nvml.reason or "") or _("there is no NVML"))]
     found: list[Measured] = []
     missing: list[NotMeasured] = []
     try:
         for card in visible.cards:
-            say(f"an empty process on card {card.index} …")
+            say(_("an empty process on card {index} …").format(index=card.index))
             try:
                 found.append(_measure(setup, card, nvml))
             except (_Failed, OSError) as error:
@@ -105,14 +106,14 @@ def _measure(setup: Setup, card: DeviceReading, nvml: Nvml) -> Measured:
     ) as process:
         try:
             looks = []
-            for _ in range(2):
+            for _look in range(2):
                 told = _answer(process)
                 looks.append((told, _reading(nvml, card.index)))
                 assert process.stdin is not None
                 process.stdin.write(b"\n")
                 process.stdin.flush()
         except BrokenPipeError as error:
-            raise _Failed("the process ended early") from error
+            raise _Failed(_("the process ended early")) from error
         finally:
             with contextlib.suppress(OSError):
                 process.kill()
@@ -130,19 +131,19 @@ def _figures(
     own = [next((one.used_bytes for one in look.processes or () if one.pid == pid), None) for _, look in looks]
     how = "process" if all(own) else "device"
     held = []
-    for used, (told, look) in zip(own, looks, strict=True):
+    for used, (said, look) in zip(own, looks, strict=True):
         if how == "device":
             if look.used_bytes is None or before.used_bytes is None:
-                raise _Failed("NVML shows neither the process nor what is used of the card")
+                raise _Failed(_("NVML shows neither the process nor what is used of the card"))
             used = look.used_bytes - before.used_bytes
-        reserved = told.get("reserved")
+        reserved = said.get("reserved")
         held.append((used or 0) - (reserved if isinstance(reserved, int) else 0))
     if held[0] <= 0 or held[1] < held[0]:
-        raise _Failed("what is used of the card changed meanwhile by what others do; try again when it is quiet")
+        raise _Failed(_("what is used of the card changed meanwhile by what others do; try again when it is quiet"))
     last = looks[1][0]
     torch, reserved = last.get("torch"), last.get("reserved")
     return Measured(
-        gpu=card.name or "unknown card",
+        gpu=card.name or _("unknown card"),
         driver=nvml.versions().get("nvidia-driver", "unknown"),
         torch=str(torch) if torch is not None else None,
         total_bytes=(card.total_bytes or 0) - (card.reserved_by_driver_bytes or 0),
@@ -157,7 +158,7 @@ def _figures(
 def _reading(nvml: Nvml, index: int) -> DeviceReading:
     found = next((reading for reading in nvml.read() if reading.index == index), None)
     if found is None:
-        raise _Failed("NVML no longer shows the card")
+        raise _Failed(_("NVML no longer shows the card"))
     return found
 
 
@@ -174,7 +175,7 @@ def _answer(process: subprocess.Popen[bytes]) -> dict[str, object]:
                 break
             byte = process.stdout.read1(1) if hasattr(process.stdout, "read1") else process.stdout.read(1)
             if not byte:
-                raise _Failed(_last_words(process.stderr) or "the process ended without a word")
+                raise _Failed(_last_words(process.stderr) or _("the process ended without a word"))
             line += byte
             if byte == b"\n":
                 if line.startswith(b"oomdoctor {"):
@@ -182,7 +183,7 @@ def _answer(process: subprocess.Popen[bytes]) -> dict[str, object]:
                     return told if isinstance(told, dict) else {}
                 line = b""
     process.kill()
-    raise _Failed(f"no answer within {_SECONDS:.0f} s")
+    raise _Failed(_("no answer within {seconds} s").format(seconds=f"{_SECONDS:.0f}"))
 
 
 def _last_words(stream: IO[bytes]) -> str:

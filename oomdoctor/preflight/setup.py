@@ -11,6 +11,7 @@ from pathlib import Path
 from ..collect.cgroup import find_memory_cgroup
 from ..collect.host import Tree, read_host, read_limits
 from ..collect.nvml import Nvml
+from ..language import _, told
 from ..model.devices import DeviceReading, DeviceTraits
 from ..model.host import HostLimits, HostSample
 from .command import Command, read_command
@@ -54,16 +55,18 @@ class Limits:
     @property
     def cgroup_free_bytes(self) -> int | None:
         """What the group may still take, with cached files given up; None: no limit, or not read."""
-        limit, used = self.host.cgroup_limit_bytes, self.now.cgroup_used_bytes
-        if limit is None or used is None:
+        limit, used, cached = self.host.cgroup_limit_bytes, self.now.cgroup_used_bytes, self.cgroup_file_bytes
+        if limit is None or used is None or cached is None:
             return None
-        return max(0, limit - used + min(used, self.cgroup_file_bytes or 0))
+        return max(0, limit - used + min(used, cached))
 
     @property
     def free_bytes(self) -> int | None:
-        """Host memory that a program started here can still get, swap left out."""
-        known = [size for size in (self.now.available_bytes, self.cgroup_free_bytes) if size is not None]
-        return min(known) if self.now.available_bytes is not None else None
+        """Host memory that a program started here can still get, swap left out; None: not all of it was read."""
+        available, group = self.now.available_bytes, self.cgroup_free_bytes
+        if available is None or (group is None and (self.host.cgroup_limit_bytes or available) < available):
+            return None
+        return available if group is None else min(available, group)
 
 
 @dataclass(frozen=True)
@@ -118,16 +121,20 @@ def look_at_cards(seconds: float = NVML_SECONDS) -> Cards:
     def look() -> None:
         nvml = Nvml()
         if not nvml.open():
-            found.append(Cards(why_none=nvml.reason))
+            found.append(Cards(why_none=told(nvml.reason or "")))
             return
         readings, traits, driver = nvml.read(), nvml.traits(), nvml.versions().get("nvidia-driver")
         nvml.close()
-        found.append(Cards(readings, traits, driver, None if readings else "NVML names no device"))
+        found.append(Cards(readings, traits, driver, None if readings else _("NVML names no device")))
 
     thread = threading.Thread(target=look, name="oomdoctor-nvml", daemon=True)
     thread.start()
     thread.join(seconds)
-    return found[0] if found else Cards(why_none=f"NVML did not answer within {seconds:g} s")
+    return (
+        found[0]
+        if found
+        else Cards(why_none=_("NVML did not answer within {seconds} s").format(seconds=f"{seconds:g}"))
+    )
 
 
 def read_all_limits(root: Path = Path("/")) -> Limits:

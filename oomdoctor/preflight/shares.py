@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ..estimate.engines import ENGINES
 from ..knobs.versions import within
+from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import format_bytes
 from .cards import name_of
@@ -43,7 +44,7 @@ def share_of(setup: Setup) -> tuple[float | None, str]:
     version = setup.interpreter.versions.get("vllm")
     old = version is not None and not within(version, _FIRST_WITH_LARGER_SHARE, None)
     share = 0.9 if old else ENGINES["vllm"].fraction
-    return share, f"vLLM's default, {share:g}"
+    return share, _("vLLM's default, {share}").format(share=f"{share:g}")
 
 
 def _engine(setup: Setup, engine: str, cards: list[DeviceReading]) -> Iterable[Finding]:
@@ -51,17 +52,25 @@ def _engine(setup: Setup, engine: str, cards: list[DeviceReading]) -> Iterable[F
     if share is None:
         if said:
             yield Finding(
-                "card.share", Level.FAIL, f"{said} is not a number", "It is a share of the card, such as 0.85"
+                "card.share",
+                Level.FAIL,
+                _("{said} is not a number").format(said=said),
+                _("It is a share of the card, such as 0.85"),
             )
         return
     if not 0 < share <= 1:
-        why = "It is a share of the whole card, above 0 and at most 1; bytes and percent are not taken"
-        yield Finding("card.share", Level.FAIL, f"{said} is no share of a card", why)
+        why = _("It is a share of the whole card, above 0 and at most 1; bytes and percent are not taken")
+        yield Finding("card.share", Level.FAIL, _("{said} is no share of a card").format(said=said), why)
         return
     if setup.command.container:
         return  # its engine's version and its cards are the container's
     if not cards:
-        yield Finding("card.share", Level.UNSEEN, f"Whether what {said} asks for is free", "No card is seen")
+        yield Finding(
+            "card.share",
+            Level.UNSEEN,
+            _("Whether what {said} asks for is free").format(said=said),
+            _("No card is seen"),
+        )
         return
     for card in cards[: setup.command.cards or 1]:
         yield _against(engine, share, said, card)
@@ -71,22 +80,35 @@ def _against(engine: str, share: float, said: str, card: DeviceReading) -> Findi
     total, free = _seen_by_cuda(card)
     wanted = int(share * total)
     figures = {"share": share, "wanted_bytes": wanted, "free_bytes": free, "total_bytes": total, "card": card.index}
-    asked = f"{said} of {name_of(card)} is {format_bytes(wanted)}"
+    asked = _("{said} of {name} is {wanted}").format(said=said, name=name_of(card), wanted=format_bytes(wanted))
     if wanted <= free:
-        return Finding("card.share", Level.FINE, f"{asked}; {format_bytes(free)} are free", figures=figures)
+        return Finding(
+            "card.share",
+            Level.FINE,
+            _("{asked}; {free} are free").format(asked=asked, free=format_bytes(free)),
+            figures=figures,
+        )
     largest = int(100 * free / total) / 100
     if engine == "vllm":
-        why = "vLLM counts the share of the whole card, not of what is free, and does not start with less free"
+        why = _("vLLM counts the share of the whole card, not of what is free, and does not start with less free")
         lines = (f"--gpu-memory-utilization {largest:.2f}",) if largest > 0 else ()
-        do = "Free the card, or ask for less" if lines else "Free the card"
-        return Finding("card.share", Level.FAIL, f"{asked}, and {format_bytes(free)} are free", why, do, lines, figures)
-    why = "The share is meant for a card that nobody else uses; what others hold is missing from it"
+        do = _("Free the card, or ask for less") if lines else _("Free the card")
+        return Finding(
+            "card.share",
+            Level.FAIL,
+            _("{asked}, and {free} are free").format(asked=asked, free=format_bytes(free)),
+            why,
+            do,
+            lines,
+            figures,
+        )
+    why = _("The share is meant for a card that nobody else uses; what others hold is missing from it")
     return Finding(
         "card.share",
         Level.WARN,
-        f"{asked}, and {format_bytes(free)} are free",
+        _("{asked}, and {free} are free").format(asked=asked, free=format_bytes(free)),
         why,
-        "Free the card, or ask for less",
+        _("Free the card, or ask for less"),
         figures=figures,
     )
 
@@ -99,7 +121,7 @@ def _seen_by_cuda(card: DeviceReading) -> tuple[int, int]:
 def _caps(setup: Setup) -> Iterator[tuple[float, str]]:
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         for part in setup.variables.get(name, "").split(","):
-            key, _, value = part.strip().partition(":")
+            key, _colon, value = part.strip().partition(":")
             number = _number(value) if key == _CAP else None
             if number is not None:
                 yield number, f"{name} ({_CAP}:{value})"
@@ -109,31 +131,44 @@ def _caps(setup: Setup) -> Iterator[tuple[float, str]]:
             given = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "fraction")]
             share = given[0].value if given and isinstance(given[0], ast.Constant) else None
             if isinstance(share, int | float) and not isinstance(share, bool):
-                yield float(share), f"set_{_CAP}({share}) in {setup.command.script}:{node.lineno}"
+                call = f"set_{_CAP}({share})"
+                yield (
+                    float(share),
+                    _("{call} in {place}").format(call=call, place=f"{setup.command.script}:{node.lineno}"),
+                )
 
 
 def _cap(fraction: float, where: str, cards: list[DeviceReading]) -> Iterable[Finding]:
     if not 0 <= fraction <= 1:
-        yield Finding("card.cap", Level.FAIL, f"{where} is no share of a card", "torch takes a number from 0 to 1")
+        yield Finding(
+            "card.cap",
+            Level.FAIL,
+            _("{where} is no share of a card").format(where=where),
+            _("torch takes a number from 0 to 1"),
+        )
         return
     if not cards:
-        yield Finding("card.cap", Level.UNSEEN, f"What {where} leaves", "No card is seen")
+        yield Finding("card.cap", Level.UNSEEN, _("What {where} leaves").format(where=where), _("No card is seen"))
     for card in cards[:1]:
         total, free = _seen_by_cuda(card)
         cap = int(fraction * total)
         figures = {"share": fraction, "cap_bytes": cap, "free_bytes": free, "card": card.index}
-        said = f"{where} caps a process at {format_bytes(cap)} of {name_of(card)}"
+        said = _("{where} caps a process at {cap} of {name}").format(
+            where=where, cap=format_bytes(cap), name=name_of(card)
+        )
         if cap <= free:
             yield Finding("card.cap", Level.FINE, said, figures=figures)
         else:
-            why = f"It is a share of the whole card, and {format_bytes(free)} are free: memory ends before the cap does"
-            yield Finding("card.cap", Level.WARN, said, why, "Free the card", figures=figures)
+            why = _("It is a share of the whole card, and {free} are free: memory ends before the cap does").format(
+                free=format_bytes(free)
+            )
+            yield Finding("card.cap", Level.WARN, said, why, _("Free the card"), figures=figures)
 
 
 def cap_bytes(setup: Setup, card: DeviceReading) -> int | None:
     """The smallest cap of a process on a card; None: there is none that can be seen."""
-    total, _ = _seen_by_cuda(card)
-    return min((int(fraction * total) for fraction, _ in _caps(setup) if 0 <= fraction <= 1), default=None)
+    total, _free = _seen_by_cuda(card)
+    return min((int(fraction * total) for fraction, _where in _caps(setup) if 0 <= fraction <= 1), default=None)
 
 
 def _number(text: str) -> float | None:

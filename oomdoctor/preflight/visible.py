@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ..language import _, ngettext, pgettext
 from ..model.devices import DeviceReading
+from ..model.printable import one_line
 from .finding import Finding, Level
 from .setup import Setup
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+_MOST_SHOWN = 60
 _ORDERS = ("FASTEST_FIRST", "PCI_BUS_ID")
 
 
@@ -50,16 +53,16 @@ def check_visible(setup: Setup) -> Iterable[Finding]:
     wanted = setup.variables.get(VARIABLE)
     if wanted is None:
         return
-    shown = f"{VARIABLE}={wanted}"
+    shown = f"{VARIABLE}={one_line(wanted, _MOST_SHOWN)}"
     words = _words(wanted)
     if not words or words[0] in ("-1", "NoDevFiles", "void"):
         level = Level.FAIL if setup.command.engine not in (None, "llama.cpp") else Level.WARN
         yield Finding(
             "card.visible",
             level,
-            f"{shown} hides every card",
-            "Programs then run on the CPU or say that there is none",
-            "Leave the variable away, or name a card",
+            _("{shown} hides every card").format(shown=shown),
+            _("Programs then run on the CPU or say that there is none"),
+            _("Leave the variable away, or name a card"),
             (f"export {VARIABLE}=0",),
         )
         return
@@ -67,8 +70,8 @@ def check_visible(setup: Setup) -> Iterable[Finding]:
         yield Finding(
             "card.visible",
             Level.UNSEEN,
-            f"Whether {shown} names cards that are there",
-            setup.cards.why_none or "no card is seen",
+            _("Whether {shown} names cards that are there").format(shown=shown),
+            setup.cards.why_none or _("no card is seen"),
         )
         return
     yield _judged(setup, words, shown)
@@ -76,51 +79,70 @@ def check_visible(setup: Setup) -> Iterable[Finding]:
 
 def _judged(setup: Setup, words: list[str], shown: str) -> Finding:
     readings = setup.cards.readings
-    there = f"the driver has {len(readings)} card{'s' if len(readings) != 1 else ''}, from 0 to {len(readings) - 1}"
+    there = ngettext(
+        "the driver has {number} card, 0", "the driver has {number} cards, from 0 to {last}", len(readings)
+    ).format(number=len(readings), last=len(readings) - 1)
     if any(word.startswith("MIG-") for word in words):
         return _of_instances(setup, words, shown)
     seen: list[DeviceReading] = []
     for place, word in enumerate(words):
         card = _card(word, readings)
         if card is None:
-            left = "so no card is visible" if place == 0 else f"so only the first {place} of {len(words)} are visible"
-            why = f"CUDA stops at the first entry that it cannot find, {left}; {there}"
+            left = (
+                _("so no card is visible")
+                if place == 0
+                else _("so only the first {place} of {words} are visible").format(place=place, words=len(words))
+            )
+            why = _("CUDA stops at the first entry that it cannot find, {left}; {there}").format(left=left, there=there)
             level = Level.FAIL if place == 0 else Level.WARN
             return Finding(
                 "card.visible",
                 level,
-                f"{shown} names {word or 'nothing'}, which is not there",
+                _("{shown} names {word}, which is not there").format(
+                    shown=shown, word=word or pgettext("value", "nothing")
+                ),
                 why,
-                "Name cards that are there",
+                _("Name cards that are there"),
                 _lines(readings, len(words)),
             )
         if card in seen:
-            why = "CUDA then shows no card at all"
-            return Finding("card.visible", Level.FAIL, f"{shown} names one card twice", why, "Name each once")
+            why = _("CUDA then shows no card at all")
+            return Finding(
+                "card.visible",
+                Level.FAIL,
+                _("{shown} names one card twice").format(shown=shown),
+                why,
+                _("Name each once"),
+            )
         seen.append(card)
-    return Finding("card.visible", Level.FINE, f"{shown}: all of them are there")
+    return Finding("card.visible", Level.FINE, _("{shown}: all of them are there").format(shown=shown))
 
 
 def _of_instances(setup: Setup, words: list[str], shown: str) -> Finding:
     known = [each.uuid for card in setup.cards.traits for each in card.instances or () if each.uuid]
     if len(words) > 1:
-        why = "A process sees one MIG instance at most; CUDA takes the first"
-        return Finding("card.visible", Level.WARN, f"{shown} names several entries with MIG among them", why)
+        why = _("A process sees one MIG instance at most; CUDA takes the first")
+        return Finding(
+            "card.visible", Level.WARN, _("{shown} names several entries with MIG among them").format(shown=shown), why
+        )
     if any(card.instances is None for card in setup.cards.traits):
         return Finding(
-            "card.visible", Level.UNSEEN, f"Whether {shown} is there", "NVML does not list MIG instances here"
+            "card.visible",
+            Level.UNSEEN,
+            _("Whether {shown} is there").format(shown=shown),
+            _("NVML does not list MIG instances here"),
         )
     if not any(uuid.startswith(words[0]) for uuid in known):
         lines = tuple(f"export {VARIABLE}={uuid}" for uuid in known[:4])
         return Finding(
             "card.visible",
             Level.FAIL,
-            f"{shown} names a MIG instance that is not there",
-            "No card is visible then",
-            "Name one that is there" if lines else "",
+            _("{shown} names a MIG instance that is not there").format(shown=shown),
+            _("No card is visible then"),
+            _("Name one that is there") if lines else "",
             lines,
         )
-    return Finding("card.visible", Level.FINE, f"{shown}: the instance is there")
+    return Finding("card.visible", Level.FINE, _("{shown}: the instance is there").format(shown=shown))
 
 
 def _order(setup: Setup) -> Iterable[Finding]:
@@ -129,18 +151,18 @@ def _order(setup: Setup) -> Iterable[Finding]:
         yield Finding(
             "card.order",
             Level.WARN,
-            f"CUDA_DEVICE_ORDER={order} is no order that CUDA knows",
-            f"It is one of {' and '.join(_ORDERS)}",
-            "Write it so",
+            _("CUDA_DEVICE_ORDER={order} is no order that CUDA knows").format(order=order),
+            _("It is one of {orders}").format(orders=_(" and ").join(_ORDERS)),
+            _("Write it so"),
             ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",),
         )
     elif _order_unknown(setup):
         yield Finding(
             "card.order",
             Level.WARN,
-            "The cards differ, and CUDA_DEVICE_ORDER is not set",
-            "CUDA counts the fastest card first, nvidia-smi by the bus: card 0 may be another one than it shows",
-            "Count both alike",
+            _("The cards differ, and CUDA_DEVICE_ORDER is not set"),
+            _("CUDA counts the fastest card first, nvidia-smi by the bus: card 0 may be another one than it shows"),
+            _("Count both alike"),
             ("export CUDA_DEVICE_ORDER=PCI_BUS_ID",),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..facts.environment import ALLOCATOR_VARIABLES
 from ..facts.misuses import MisuseFinder
 from ..knobs.load import load_knobs
 from ..knobs.misuses import load_misuses
+from ..language import N_, _
 from ..model.diagnosis import Misuse
 from ..readers.log.launch import server_options
 from .finding import Finding, Level
@@ -47,13 +49,17 @@ def check_words(setup: Setup) -> Iterable[Finding]:
     yield from _strangers(setup, seen)
     yield from _allocator(setup, any(misuse.where == "environment" for misuse in misuses))
     if setup.command.words and not misuses and setup.command.engine:
-        yield Finding("options", Level.FINE, f"No option of the command is known to be wrong for {_versioned(setup)}")
+        yield Finding(
+            "options",
+            Level.FINE,
+            _("No option of the command is known to be wrong for {versioned}").format(versioned=_versioned(setup)),
+        )
 
 
 def _versioned(setup: Setup) -> str:
     engine = setup.command.engine or ""
     version = setup.interpreter.versions.get(engine)
-    return f"{engine} {version}" if version else f"{engine} (version not known)"
+    return f"{engine} {version}" if version else _("{engine} (version not known)").format(engine=engine)
 
 
 def _found(setup: Setup) -> Iterable[Finding]:
@@ -63,19 +69,41 @@ def _found(setup: Setup) -> Iterable[Finding]:
     search = setup.variables.get("PATH")
     name = words[0]
     if shutil.which(name, path=search) is None:
-        blank = " The words stand in quotes as one." if " " in name else ""
+        blank = _(" The words stand in quotes as one.") if " " in name else ""
         if re.fullmatch(r"[A-Za-z_]\w*=.*", name, re.DOTALL):
-            blank = " A variable before a program is the shell's to read; write env before it."
-        exists = "/" in name and Path(name).exists()
-        why = "it is there, but may not be executed" if exists else f"there is no such program on PATH.{blank}"
-        yield Finding(check, Level.FAIL, f"The command cannot be started: {name}", why[:1].upper() + why[1:])
+            blank = _(" A variable before a program is the shell's to read; write env before it.")
+        do = ""
+        lines: tuple[str, ...] = ()
+        if "/" not in name:
+            why = _("There is no such program on PATH.{blank}").format(blank=blank)
+        elif Path(name).is_dir():
+            why = _("It is a folder")
+        elif not Path(name).exists():
+            why = _("There is no such file.{blank}").format(blank=blank)
+        else:
+            why, do = (
+                _("It is there, but may not be executed"),
+                _("Call it with its interpreter, or let it be executed"),
+            )
+            lines = (f"chmod +x {shlex.quote(name)}",)
+        yield Finding(check, Level.FAIL, _("The command cannot be started: {name}").format(name=name), why, do, lines)
         return
     script = setup.command.script
-    if script is not None and not script.is_file():
-        why = "Python ends at once with 'can't open file'"
-        yield Finding(check, Level.FAIL, f"The script is not there: {script}", why, "Look at the path and the folder")
+    if script is not None and not script.exists():
+        why = _("Python ends at once with 'can't open file'")
+        yield Finding(
+            check,
+            Level.FAIL,
+            _("The script is not there: {script}").format(script=script),
+            why,
+            _("Look at the path and the folder"),
+        )
         return
-    yield Finding(check, Level.FINE, f"The command is there: {shutil.which(name, path=search)}")
+    if script is not None and script.is_dir() and not (script / "__main__.py").is_file():
+        seen = _("The script is a folder: {script}").format(script=script)
+        yield Finding(check, Level.FAIL, seen, _("Python finds no __main__.py in it"))
+        return
+    yield Finding(check, Level.FINE, _("The command is there: {path}").format(path=shutil.which(name, path=search)))
 
 
 def _misuses(setup: Setup) -> Iterator[Misuse]:
@@ -93,7 +121,7 @@ def _finding(misuse: Misuse) -> Finding:
     return Finding(
         "setting",
         _LEVELS[misuse.outcome],
-        f"{misuse.what} is {_OUTCOMES[misuse.outcome]}",
+        _(_OUTCOMES[misuse.outcome]).format(what=misuse.what),
         why,
         misuse.instead,
         misuse.lines,
@@ -101,7 +129,11 @@ def _finding(misuse: Misuse) -> Finding:
     )
 
 
-_OUTCOMES = {"refused": "not accepted", "ignored": "read by nobody", "unsafe": "not what it says"}
+_OUTCOMES = {
+    "refused": N_("{what} is not accepted"),
+    "ignored": N_("{what} is read by nobody"),
+    "unsafe": N_("{what} is not what it says"),
+}
 
 
 def _allocator(setup: Setup, wrong: bool) -> Iterable[Finding]:
@@ -112,14 +144,21 @@ def _allocator(setup: Setup, wrong: bool) -> Iterable[Finding]:
     if version is None:
         path = setup.interpreter.path
         why = (
-            f"torch is not installed for {path}"
+            _("torch is not installed for {path}").format(path=path)
             if path is not None
-            else f"torch's version is not known: {setup.interpreter.how}"
+            else _("torch's version is not known: {how}").format(how=setup.interpreter.how)
         )
-        yield Finding("allocator", Level.UNSEEN, f"Whether this torch reads {' and '.join(given)} as meant", why)
+        yield Finding(
+            "allocator",
+            Level.UNSEEN,
+            _("Whether this torch reads {given} as meant").format(given=_(" and ").join(given)),
+            why,
+        )
     elif not wrong:
         settings = ", ".join(f"{name}={setup.variables[name]}" for name in given)
-        yield Finding("allocator", Level.FINE, f"torch {version} knows {settings}")
+        yield Finding(
+            "allocator", Level.FINE, _("torch {version} knows {settings}").format(version=version, settings=settings)
+        )
 
 
 def _strangers(setup: Setup, told: set[str]) -> Iterable[Finding]:
@@ -135,11 +174,13 @@ def _strangers(setup: Setup, told: set[str]) -> Iterable[Finding]:
             dashed = any(what.startswith(each.split(" ")[0]) for each in told)
             if dashed or re.search(rf"(?<![A-Za-z0-9]){stem}", text):
                 continue
-            why = f"The source of {program} {version}, which is installed there, names no such option."
+            why = _("The source of {program} {version}, which is installed there, names no such option.").format(
+                program=program, version=version
+            )
             yield Finding(
                 "setting",
                 Level.FAIL,
-                f"{what} is not accepted",
+                _("{what} is not accepted").format(what=what),
                 why,
                 figures={"where": "command line", "outcome": "refused"},
             )

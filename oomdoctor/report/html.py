@@ -33,8 +33,7 @@ def render(diagnosis: Diagnosis) -> str:
     view = view_report(diagnosis)
     data = page_data(view.charts, view.windows, view.holdings, view.stacks)
     code = scripts() if data else ()
-    more = [_asset(_FONTS[chosen()])] if chosen() in _FONTS else []
-    style = "\n".join([style_sheet(), *more, *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
+    style = "\n".join([style_sheet(), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
     return (
         _environment()
         .get_template("report.html.j2")
@@ -59,8 +58,8 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def style_sheet() -> str:
-    """The look of every page: colours of both schemes, tables, bars."""
-    return _asset("report.css")
+    """The look of every page: colours of both schemes, tables, bars, and what the language needs besides."""
+    return "\n".join([_asset("report.css"), *([_asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from ..language import _
 from .terminal import Stream
 
 _FORWARDED_NAMES = (
@@ -128,12 +129,16 @@ class Child:
                     ("/bin/sh", _found(command[0]), *command[1:])
                 )  # a script without a first line, as shells do
         except FileNotFoundError as error:
-            there = os.path.exists(_found(command[0]))
-            reason = "its interpreter, which the first line names, is not there" if there else "command not found"
-            raise CannotStart(127, f"{command[0]}: {reason}") from error
+            if os.path.exists(_found(command[0])):
+                reason = _("{command}: its interpreter, which the first line names, is not there")
+            else:
+                reason = _("{command}: command not found")
+            raise CannotStart(127, reason.format(command=command[0])) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise CannotStart(126, f"{command[0]}: cannot be started: {reason}") from error
+            raise CannotStart(
+                126, _("{command}: cannot be started: {why}").format(command=command[0], why=reason)
+            ) from error
         return cls(pid)
 
     def wait(self, witness: Witness, on_resize: Callable[[], bool]) -> ChildEnd:

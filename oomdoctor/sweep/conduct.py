@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..errors import BundleError
 from ..estimate.budget import FITS
+from ..language import N_, _, ngettext
 from .map import How, Map, draw_map
 from .measure import CannotRun, Recipe, measure
 from .outcomes import Attempt, Kind
@@ -16,7 +17,7 @@ from .process import Interrupted, adopt_orphans
 from .state import State
 from .variables import Cell, Variable, values_of
 
-_INTERRUPTED = "it was interrupted; the same command goes on from here"
+_INTERRUPTED = N_("it was interrupted; the same command goes on from here")
 
 
 @dataclass(frozen=True)
@@ -64,26 +65,28 @@ def sweep(
         # What failed for another reason may have been mended meanwhile; what ran, or ran out of memory, counts.
         state.forget((Kind.FAILED, Kind.TIMED_OUT))
     runs = 0
-    while True:
-        now = draw_map(variables, state.outcomes(), wishes.headroom, wishes.on)
-        cell = _next(now, wishes)
-        if cell is None:
-            return Swept(now, runs)
-        if runs == wishes.most_runs:
-            return Swept(now, runs, f"after {runs} runs, as asked")
-        runs += 1
-        begins(cell, runs)
-        try:
-            attempt = measure(recipe, values_of(variables, cell), state.folder, say)
-            state.add(cell, attempt)
-        except Interrupted as interruption:
-            return Swept(now, runs - 1, _INTERRUPTED, interruption.number)
-        except KeyboardInterrupt:
-            return Swept(now, runs - 1, _INTERRUPTED, signal.SIGINT)
-        except (CannotRun, BundleError) as error:
+    try:
+        while True:
             now = draw_map(variables, state.outcomes(), wishes.headroom, wishes.on)
-            return Swept(now, runs, str(error), in_trouble=True)
-        ended(cell, runs, attempt)
+            cell = _next(now, wishes)
+            if cell is None:
+                return Swept(now, runs)
+            if runs == wishes.most_runs:
+                said = ngettext("after {number} run, as asked", "after {number} runs, as asked", runs)
+                return Swept(now, runs, said.format(number=runs))
+            begins(cell, runs + 1)
+            attempt = measure(recipe, values_of(variables, cell), state.folder, say)
+            runs += 1
+            state.add(cell, attempt)
+            ended(cell, runs, attempt)
+    except (CannotRun, BundleError) as error:
+        number, why, in_trouble = None, str(error), True
+    except Interrupted as interruption:
+        number, why, in_trouble = interruption.number, _(_INTERRUPTED), False
+    except KeyboardInterrupt:  # between two runs: what follows one, a diagnosis too, takes its time
+        number, why, in_trouble = int(signal.SIGINT), _(_INTERRUPTED), False
+    now = draw_map(variables, state.outcomes(), wishes.headroom, wishes.on)
+    return Swept(now, runs, why, number, in_trouble)
 
 
 def _next(now: Map, wishes: Wishes) -> Cell | None:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..estimate.budget import FITS, NO
 from ..forecast.html import map_style, page_templates
+from ..language import N_, _, tidy
 from ..model.printable import one_line
 from ..report import svg
 from ..report.html import content_security_policy
@@ -29,6 +30,10 @@ from .outline import (
     value_text,
 )
 
+_COLOURS = N_(
+    "Green leaves the headroom asked for, darker where it is fuller. The cell with the heavy frame is the largest that"
+    " was tried and leaves it."
+)
 _SHADES = 4
 """Steps of the heat map: how full the place is within a verdict."""
 
@@ -47,7 +52,7 @@ def swept_as_html(swept: Swept, recipe: Recipe) -> str:
             lines=facts(swept),
             svg=svg,
             heats=[_heat(found, page) for page in pages(found)],
-            legend=legend(found),
+            legend=tidy(f"{legend(found)} {_(_COLOURS)}"),
             sections=details(found),
             style=Markup(style),
             policy=content_security_policy(style, ()),
@@ -58,7 +63,7 @@ def swept_as_html(swept: Swept, recipe: Recipe) -> str:
 
 def _heat(found: Map, page: Page) -> dict[str, object]:
     safe = set(found.safe.values())
-    _, unit = unit_of(found)
+    _name, unit = unit_of(found)
     return {
         "title": title_of(found, page),
         "corner": page.rows.name if page.rows is not None else page.columns.name,

@@ -221,7 +221,8 @@ def _predicted(
     fits = None
     if growth.limit_bytes is not None and total is not None:
         high, low = prediction.bytes + prediction.error_bytes, prediction.bytes - prediction.error_bytes
-        if growth.limit_bytes - high >= headroom * total:
+        proven = min(growth.limit_bytes, _held_well(growth.where, peaks, headroom))
+        if growth.limit_bytes - high >= headroom * total or high <= proven:
             fits = FITS
         elif high <= growth.limit_bytes and growth.contradicted_by is None:
             fits = TIGHT
@@ -229,6 +230,19 @@ def _predicted(
             fits = NO if low > growth.limit_bytes else UNSURE
     left = None if growth.limit_bytes is None else growth.limit_bytes - prediction.bytes
     return Entry(cell, How.PREDICTED, fits, None, prediction.bytes, prediction.error_bytes, left)
+
+
+def _held_well(where: str, peaks: Sequence[Peak], headroom: float) -> int:
+    """The most that a setting was seen to hold there while it left the headroom."""
+    return max(
+        (
+            peak.bytes
+            for peak in peaks
+            if peak.where == where and peak.total_bytes and not peak.squeezed
+            if (room_of(peak) or 0) - peak.bytes >= headroom * peak.total_bytes
+        ),
+        default=0,
+    )
 
 
 # --- the answer ----------------------------------------------------------------------------------------------------

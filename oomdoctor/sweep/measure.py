@@ -15,6 +15,7 @@ from ..bundle.redact import is_secret_name, mask_command, mask_text
 from ..collect.nvml import read_devices
 from ..diagnose import diagnose
 from ..errors import BundleError
+from ..language import _, ngettext, tidy
 from ..model.diagnosis import Diagnosis, Verdict
 from ..model.printable import one_line
 from ..model.run import RunRecord
@@ -60,7 +61,7 @@ class Recipe:
 
 def measure(recipe: Recipe, values: Mapping[str, str], folder: Path, say: Callable[[str], None]) -> Attempt:
     """Run the setting once; its incident folder goes below `folder`. Raises Interrupted and CannotRun."""
-    before, _ = read_devices()
+    before, _why = read_devices()
     options = RunOptions(
         output=folder / "runs" / _slug(values), interval_seconds=recipe.interval_seconds, look_at_end=True
     )
@@ -70,15 +71,21 @@ def measure(recipe: Recipe, values: Mapping[str, str], folder: Path, say: Callab
     if ended.cannot_start is not None:
         raise CannotRun(ended.cannot_start)
     if ended.bundle is None:
-        raise CannotRun("no folder for the evidence could be written")
+        raise CannotRun(_("no folder for the evidence could be written"))
     if ended.unwritten:
-        raise CannotRun(f"the evidence of the run could not be written: {ended.unwritten[0]}")
+        raise CannotRun(_("the evidence of the run could not be written: {why}").format(why=ended.unwritten[0]))
     if ended.left_behind:
-        say(f"ended because they outlived the command, and would count to the next run: {ended.left_behind} processes")
+        say(
+            ngettext(
+                "ended because it outlived the command, and would count to the next run: {number} process",
+                "ended because they outlived the command, and would count to the next run: {number} processes",
+                ended.left_behind,
+            ).format(number=ended.left_behind)
+        )
     try:
         run = read_run(ended.bundle).run
     except BundleError as error:
-        raise CannotRun(f"the evidence of the run cannot be read: {error}") from error
+        raise CannotRun(_("the evidence of the run cannot be read: {why}").format(why=error)) from error
     kind, detail, degraded = judge(ended, run, recipe, lambda: _diagnosed(ended.bundle))
     return Attempt(
         kind=kind,
@@ -102,11 +109,11 @@ def judge(
     diagnosis = None if well and ended.out_of_memory_seen is False else diagnosed()
     verdict = None if diagnosis is None else diagnosis.verdict
     if diagnosis is not None and (verdict is Verdict.OUT_OF_MEMORY or run.device_ooms):
-        caught = " It ended well all the same." if well else ""
-        return Kind.OUT_OF_MEMORY, diagnosis.summary + caught, False
+        caught = " " + _("It ended well all the same.") if well else ""
+        return Kind.OUT_OF_MEMORY, tidy(diagnosis.summary + caught), False
     if ended.timed_out:
         limit = format_seconds(recipe.timeout_seconds or 0)
-        return Kind.TIMED_OUT, f"It had not ended after {limit}, and was ended.", False
+        return Kind.TIMED_OUT, _("It had not ended after {limit}, and was ended.").format(limit=limit), False
     if well:
         return Kind.RAN, "", verdict is Verdict.DEGRADED
     return Kind.FAILED, _why(ended, run, recipe), False
@@ -115,18 +122,22 @@ def judge(
 def _why(ended: Ended, run: RunRecord, recipe: Recipe) -> str:
     if ended.signal is not None:
         with contextlib.suppress(ValueError):
-            return f"It was killed by {signal.Signals(ended.signal).name}; nothing says that memory was the reason."
-        return f"It was killed by signal {ended.signal}; nothing says that memory was the reason."
+            return _("It was killed by {name}; nothing says that memory was the reason.").format(
+                name=signal.Signals(ended.signal).name
+            )
+        return _("It was killed by signal {signal}; nothing says that memory was the reason.").format(
+            signal=ended.signal
+        )
     fatal = [exception for exception in run.exceptions if exception.fatal]
     if fatal:
         error = fatal[-1]
         words = one_line(f"{error.exception_type}: {error.message}", _MOST_WORDS)
-        return f"It ended with {words}"
+        return _("It ended with {words}").format(words=words)
     if ended.status == 0 and recipe.until is not None:
-        return f"It ended before it printed {one_line(recipe.until, 80)!r}."
+        return _("It ended before it printed {until}.").format(until=repr(one_line(recipe.until, 80)))
     if ended.status is None:
-        return "How it ended is not known."
-    return f"It ended with exit status {ended.status}; nothing says that memory was the reason."
+        return _("How it ended is not known.")
+    return _("It ended with exit status {status}; nothing says that memory was the reason.").format(status=ended.status)
 
 
 def _diagnosed(bundle: Path | None) -> Diagnosis | None:

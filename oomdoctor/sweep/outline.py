@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..compare.outline import Section
 from ..estimate.budget import FITS, NO, TIGHT
 from ..forecast.outline import size_text
+from ..language import N_, _, ngettext, pgettext, tidy, told
 from ..model.printable import one_line
 from ..model.units import GIB, MIB, format_bytes, format_seconds
 from .conduct import Swept
@@ -19,16 +20,20 @@ _MOST_COLUMNS = 7
 _MOST_SETTINGS = 5
 _MOST_PREDICTED = 12
 _LEGEND = {
-    How.MEASURED: "bare: measured",
-    How.PREDICTED: "(): predicted, not run",
-    How.OUT_OF_MEMORY: "OOM: ran out of memory",
-    How.LARGER: ">: not run, larger than one that ran out",
-    How.PEAK_UNKNOWN: "ran: what it held was not seen",
-    How.FAILED: "fail: failed for another reason",
-    How.TIMED_OUT: "late: had not ended in time",
-    How.NOT_KNOWN: "·: not run, not predicted",
+    How.MEASURED: N_("bare: measured"),
+    How.PREDICTED: N_("(): predicted, not run"),
+    How.OUT_OF_MEMORY: N_("OOM: ran out of memory"),
+    How.LARGER: N_(">: not run, larger than one that ran out"),
+    How.PEAK_UNKNOWN: N_("ran: what it held was not seen"),
+    How.FAILED: N_("fail: failed for another reason"),
+    How.TIMED_OUT: N_("late: had not ended in time"),
+    How.NOT_KNOWN: N_("·: not run, not predicted"),
 }
-_FITS_LEGEND = {TIGHT: "~: less than the headroom is left", NO: "x: does not fit", UNSURE: "?: may or may not fit"}
+_FITS_LEGEND = {
+    TIGHT: N_("~: less than the headroom is left"),
+    NO: N_("x: does not fit"),
+    UNSURE: N_("?: may or may not fit"),
+}
 _MARKS = {TIGHT: "~", NO: "x", UNSURE: "?"}
 _WORDS = {
     How.OUT_OF_MEMORY: "OOM",
@@ -62,10 +67,10 @@ def details(found: Map) -> tuple[Section, ...]:
     """What grows with what, what was predicted from it, what was run, and what did not end well."""
     troubles = troubles_of(found)
     sections = (
-        Section("What grows with what", growth_lines(found)) if found.growths else None,
+        Section(_("What grows with what"), growth_lines(found)) if found.growths else None,
         _predictions(found),
         runs_section(found) if found.known.outcomes else None,
-        Section("What did not end well", troubles) if troubles else None,
+        Section(_("What did not end well"), troubles) if troubles else None,
     )
     return tuple(section for section in sections if section is not None)
 
@@ -73,19 +78,23 @@ def details(found: Map) -> tuple[Section, ...]:
 def headline(found: Map) -> str:
     """The safe setting in one sentence."""
     share = f"{100 * found.headroom:g} %"
-    where = "the host's memory" if found.wheres == (HOST,) else "the card"
+    where = _("the host's memory") if found.wheres == (HOST,) else _("the card")
     if not found.safe:
         hows = {entry.how for entry in found.entries.values()}
         if How.MEASURED not in hows:
-            return "No setting that was tried fits" if How.OUT_OF_MEMORY in hows else "No setting was measured"
+            return _("No setting that was tried fits") if How.OUT_OF_MEMORY in hows else _("No setting was measured")
         if all(entry.fits is None for entry in found.entries.values() if entry.how is How.MEASURED):
-            return "What fits is not known: how much there is was not seen"
-        return f"No setting that was tried leaves {share} of {where}"
+            return _("What fits is not known: how much there is was not seen")
+        return _("No setting that was tried leaves {share} of {where}").format(share=share, where=where)
     several = len(found.safe) > 1
     cell = next(iter(found.safe.values()))
     if several:
-        return f"The largest settings that were tried and leave {share} of {where}, one for each category"
-    return f"{setting(found.variables, cell)} is the largest that was tried and leaves {share} of {where}"
+        return _("The largest settings that were tried and leave {share} of {where}, one for each category").format(
+            share=share, where=where
+        )
+    return _("{setting} is the largest that was tried and leaves {share} of {where}").format(
+        setting=setting(found.variables, cell), share=share, where=where
+    )
 
 
 def facts(swept: Swept) -> tuple[str, ...]:
@@ -93,30 +102,43 @@ def facts(swept: Swept) -> tuple[str, ...]:
     found = swept.map
     lines = [_safe_line(found, cell) for cell in found.safe.values()]
     if found.also_safe:
-        lines.append(f"as safe, and larger in another way: {_settings(found, found.also_safe)}")
+        lines.append(
+            _("as safe, and larger in another way: {settings}").format(settings=_settings(found, found.also_safe))
+        )
     if found.promising:
-        lines.append(f"predicted to leave it too, not tried: {_settings(found, found.promising)}")
+        lines.append(
+            _("predicted to leave it too, not tried: {settings}").format(settings=_settings(found, found.promising))
+        )
     if found.squeezed:
         lines.append(
-            f"ran, but torch had to give memory back to go on: {_settings(found, found.squeezed)};"
-            " these are no measure of what it needs"
+            _(
+                "ran, but torch had to give memory back to go on: {settings}; these are no measure of what it needs"
+            ).format(settings=_settings(found, found.squeezed))
         )
     for growth in found.growths:
         if growth.contradicted_by is not None:
             lines.append(
-                f"{setting(found.variables, growth.contradicted_by)} ran out of memory although less was predicted than"
-                " was free: another limit, or fragmentation; predictions end below it"
+                _(
+                    "{setting} ran out of memory although less was predicted than was free: another limit, or "
+                    "fragmentation; predictions end below it"
+                ).format(setting=setting(found.variables, growth.contradicted_by))
             )
     if found.known.falling:
-        lines.append(f"more of it was seen to need less: {', '.join(found.known.falling)}; nothing was ruled out by it")
+        lines.append(
+            _("more of it was seen to need less: {falling}; nothing was ruled out by it").format(
+                falling=_(", ").join(found.known.falling)
+            )
+        )
     missing = [entry for entry in found.entries.values() if entry.how is How.PEAK_UNKNOWN]
     if missing:
         lines.append(
-            "of some runs it was not seen what they held of a device: there is no driver that tells (NVML), or they"
-            " used none; --on host shows the host's memory"
+            _(
+                "of some runs it was not seen what they held of a device: there is no driver that tells "
+                "(NVML), or they used none; --on host shows the host's memory"
+            )
         )
     if swept.stopped:
-        lines.append(f"the sweep ended early: {swept.stopped}")
+        lines.append(_("the sweep ended early: {stopped}").format(stopped=swept.stopped))
     lines.append(counts(found))
     return tuple(lines)
 
@@ -125,17 +147,20 @@ def counts(found: Map) -> str:
     """How many settings are known how."""
     entries = list(found.entries.values())
     names = {
-        How.MEASURED: "measured",
-        How.PEAK_UNKNOWN: "ran unseen",
-        How.OUT_OF_MEMORY: "out of memory",
-        How.LARGER: "larger than one of these",
-        How.PREDICTED: "predicted",
-        How.FAILED: "failed otherwise",
-        How.TIMED_OUT: "too late",
-        How.NOT_KNOWN: "not known",
+        How.MEASURED: _("measured"),
+        How.PEAK_UNKNOWN: _("ran unseen"),
+        How.OUT_OF_MEMORY: _("out of memory"),
+        How.LARGER: _("larger than one of these"),
+        How.PREDICTED: pgettext("column", "predicted"),
+        How.FAILED: _("failed otherwise"),
+        How.TIMED_OUT: _("too late"),
+        How.NOT_KNOWN: _("not known"),
     }
-    told = [(sum(entry.how is how for entry in entries), name) for how, name in names.items()]
-    return f"of {len(entries)} settings: " + ", ".join(f"{count} {name}" for count, name in told if count)
+    numbers = [(sum(entry.how is how for entry in entries), name) for how, name in names.items()]
+    listed = _(", ").join(_("{number} {what}").format(number=number, what=what) for number, what in numbers if number)
+    return ngettext("of {number} setting: {listed}", "of {number} settings: {listed}", len(entries)).format(
+        number=len(entries), listed=listed
+    )
 
 
 def pages(found: Map) -> Iterator[Page]:
@@ -170,18 +195,22 @@ def cell_text(entry: Entry, unit: int) -> str:
 def cell_words(entry: Entry, variables: Sequence[Variable]) -> str:
     """The setting in a phrase, for those who cannot see the map or want to know more."""
     if entry.how is How.MEASURED and entry.peak is not None:
-        left = "" if entry.left_bytes is None else f", {format_bytes(entry.left_bytes)} left"
-        return f"measured {_peak_text(entry.peak)}{left}"
+        left = "" if entry.left_bytes is None else _(", {left} left").format(left=format_bytes(entry.left_bytes))
+        return _("measured {size}{left}").format(size=_peak_text(entry.peak), left=left)
     if entry.how is How.PREDICTED and entry.bytes is not None and entry.error_bytes is not None:
-        return f"predicted {format_bytes(entry.bytes)} ± {format_bytes(entry.error_bytes)}, not run"
+        return _("predicted {size} ± {error}, not run").format(
+            size=format_bytes(entry.bytes), error=format_bytes(entry.error_bytes)
+        )
     if entry.how is How.LARGER and entry.smaller is not None:
-        return f"not run: {setting(variables, entry.smaller)}, which is smaller, ran out of memory"
+        return _("not run: {setting}, which is smaller, ran out of memory").format(
+            setting=setting(variables, entry.smaller)
+        )
     return {
-        How.OUT_OF_MEMORY: "ran out of memory",
-        How.PEAK_UNKNOWN: "ran; what it held was not seen",
-        How.FAILED: "failed for another reason than memory",
-        How.TIMED_OUT: "had not ended in time",
-    }.get(entry.how, "not run, not predicted")
+        How.OUT_OF_MEMORY: _("ran out of memory"),
+        How.PEAK_UNKNOWN: _("ran; what it held was not seen"),
+        How.FAILED: _("failed for another reason than memory"),
+        How.TIMED_OUT: _("had not ended in time"),
+    }.get(entry.how, _("not run, not predicted"))
 
 
 def value_text(variable: Variable, place: int) -> str:
@@ -193,15 +222,19 @@ def legend(found: Map) -> str:
     """The marks that the map shows."""
     hows = {entry.how for entry in found.entries.values()}
     fits = {entry.fits for entry in found.entries.values() if entry.bytes is not None}
-    words = [text for how, text in _LEGEND.items() if how in hows]
-    return "; ".join([*words, *(text for mark, text in _FITS_LEGEND.items() if mark in fits)]) + "."
+    words = [_(text) for how, text in _LEGEND.items() if how in hows]
+    words += [_(text) for mark, text in _FITS_LEGEND.items() if mark in fits]
+    return _("{sentence}.").format(sentence=_("; ").join(words))
 
 
 def title_of(found: Map, page: Page) -> str:
     """What the map shows."""
-    where = "the host" if found.wheres == (HOST,) else "a card"
-    over = page.columns.name if page.rows is None else f"{page.rows.name} (rows) and {page.columns.name} (columns)"
-    return f"{unit_of(found)[0]} of {where}, by {over}" + (f", with {page.held}" if page.held else "")
+    where = _("the host") if found.wheres == (HOST,) else _("a card")
+    over = page.columns.name
+    if page.rows is not None:
+        over = _("{rows} (rows) and {columns} (columns)").format(rows=page.rows.name, columns=over)
+    title = _("{unit} of {where}, by {over}, with {held}") if page.held else _("{unit} of {where}, by {over}")
+    return title.format(unit=unit_of(found)[0], where=where, over=over, held=page.held)
 
 
 def runs_section(found: Map) -> Section:
@@ -215,16 +248,24 @@ def runs_section(found: Map) -> Section:
         if peak is None:
             rows.append((_values(found.variables, cell), cell_text(entry, 1), "", "", took))
             continue
-        note = f"{peak.known}{'' if peak.where in (HOST, 'cuda:0') else f', {peak.where}'}"
+        note = told(peak.known)
+        if peak.where not in (HOST, "cuda:0"):
+            note = _("{known}, {where}").format(known=note, where=peak.where)
         if note not in notes:
             notes.append(note)
         left = "" if entry.left_bytes is None else format_bytes(entry.left_bytes)
         rows.append((_values(found.variables, cell), _peak_text(peak), left, str(notes.index(note) + 1), took))
     return Section(
-        "What was run",
-        head=(_names(found), "peak", "left", "known", "took"),
+        _("What was run"),
+        head=(
+            _names(found),
+            pgettext("column", "peak"),
+            pgettext("column", "left"),
+            pgettext("column", "known"),
+            pgettext("column", "took"),
+        ),
         rows=tuple(rows),
-        remark=" ".join(f"({number}) {note}." for number, note in enumerate(notes, 1)),
+        remark=tidy(" ".join(_("({number}) {note}.").format(number=n, note=note) for n, note in enumerate(notes, 1))),
     )
 
 
@@ -238,7 +279,13 @@ def _predictions(found: Map) -> Section | None:
     if not predicted:
         return None
     shown = sorted(predicted, key=lambda one: -one[1])[:_MOST_PREDICTED]
-    words = {FITS: "fits", TIGHT: "tight", NO: "does not fit", UNSURE: "may or may not", None: "not known"}
+    words = {
+        FITS: pgettext("column", "fits"),
+        TIGHT: _("tight"),
+        NO: _("does not fit"),
+        UNSURE: _("may or may not"),
+        None: _("not known"),
+    }
     rows = tuple(
         (
             _values(found.variables, entry.cell),
@@ -250,10 +297,10 @@ def _predictions(found: Map) -> Section | None:
     )
     more = len(predicted) - len(shown)
     return Section(
-        "What is predicted",
-        head=(_names(found), "predicted", "error", "fits"),
+        _("What is predicted"),
+        head=(_names(found), pgettext("column", "predicted"), pgettext("column", "error"), pgettext("column", "fits")),
         rows=rows,
-        remark=f"and {more} smaller ones; --format json has all." if more else "",
+        remark=_("and {more} smaller ones; --format json has all.").format(more=more) if more else "",
     )
 
 
@@ -267,22 +314,34 @@ def troubles_of(found: Map) -> tuple[str, ...]:
     lines = []
     for cell, outcome in found.known.outcomes.items():
         if outcome.kind is not Kind.RAN:
-            told = outcome.told_by
-            report = f" [{told.folder}]" if told.folder else ""
-            lines.append(f"{setting(found.variables, cell)}: {told.detail}{report}")
+            attempt = outcome.told_by
+            report = f" [{attempt.folder}]" if attempt.folder else ""
+            what = _("{what}: {why}").format(what=setting(found.variables, cell), why=told(attempt.detail))
+            lines.append(what + report)
     return tuple(lines)
 
 
 def attempt_text(attempt: Attempt, on: str | None) -> str:
     """One run in a phrase, as it ends."""
-    words = {Kind.OUT_OF_MEMORY: "out of memory", Kind.FAILED: "failed", Kind.TIMED_OUT: "too late"}
+    words = {
+        Kind.OUT_OF_MEMORY: _("out of memory"),
+        Kind.FAILED: pgettext("run", "failed"),
+        Kind.TIMED_OUT: _("too late"),
+    }
     if attempt.kind is not Kind.RAN:
-        return f"{words[attempt.kind]}: {attempt.detail}"
+        return _("{what}: {why}").format(what=words[attempt.kind], why=told(attempt.detail))
     devices = [peak for peak in attempt.peaks if peak.where != HOST]
     shown = [peak for peak in attempt.peaks if peak.where == HOST] if on == HOST or not devices else devices
     if on == "device" and not devices:
-        return "ran; what it held of a device was not seen"
-    return "ran, " + ", ".join(f"{format_bytes(peak.bytes)} of {peak.where}" for peak in shown)
+        return _("ran; what it held of a device was not seen")
+    held = _(", ").join(
+        _("{size} of {place}").format(size=format_bytes(peak.bytes), place=_place(peak.where)) for peak in shown
+    )
+    return _("ran, {held}").format(held=held) if held else _("ran; what it held was not seen")
+
+
+def _place(where: str) -> str:
+    return _("the host") if where == HOST else where
 
 
 def _safe_line(found: Map, cell: Cell) -> str:
@@ -292,13 +351,17 @@ def _safe_line(found: Map, cell: Cell) -> str:
     others = ""
     room = room_of(peak)
     if room is not None and peak.total_bytes is not None and room < peak.total_bytes:
-        others = f"; others had {format_bytes(peak.total_bytes - room)} of it"
-    left = "" if entry.left_bytes is None else f", {format_bytes(entry.left_bytes)} left"
-    name = f" ({peak.name})" if peak.name else ""
-    where = f"host memory{name}" if peak.where == HOST else f"{peak.where}{name}"
-    of = "" if peak.total_bytes is None else f" of {format_bytes(peak.total_bytes)}"
-    least = "" if peak.exact else " (a short peak was not seen if there was one)"
-    return f"{setting(found.variables, cell)}: {_peak_text(peak)}{of}, {where}{left}{others}{least}"
+        others = _("; others had {size} of it").format(size=format_bytes(peak.total_bytes - room))
+    left = "" if entry.left_bytes is None else _(", {left} left").format(left=format_bytes(entry.left_bytes))
+    name = _(" ({name})").format(name=told(peak.name)) if peak.name else ""
+    where = _("host memory{name}").format(name=name) if peak.where == HOST else f"{peak.where}{name}"
+    held = _peak_text(peak)
+    if peak.total_bytes is not None:
+        held = _("{size} of {total}").format(size=held, total=format_bytes(peak.total_bytes))
+    least = "" if peak.exact else _(" (a short peak was not seen if there was one)")
+    return _("{setting}: {held}, {where}{left}{others}{least}").format(
+        setting=setting(found.variables, cell), held=held, where=where, left=left, others=others, least=least
+    )
 
 
 def _peak_text(peak: Peak) -> str:
@@ -307,8 +370,8 @@ def _peak_text(peak: Peak) -> str:
 
 def _settings(found: Map, cells: Sequence[Cell]) -> str:
     shown = [setting(found.variables, cell) for cell in cells[:_MOST_SETTINGS]]
-    more = f" and {len(cells) - len(shown)} more" if len(cells) > len(shown) else ""
-    return ", ".join(shown) + more
+    more = _(" and {number} more").format(number=len(cells) - len(shown)) if len(cells) > len(shown) else ""
+    return _(", ").join(shown) + more
 
 
 def _names(found: Map) -> str:
@@ -325,7 +388,9 @@ def _tables(found: Map) -> Iterator[Section]:
         parts = list(_parts(found, page))
         for place, (head, rows) in enumerate(parts):
             last = number == len(drawn) - 1 and place == len(parts) - 1
-            title = title_of(found, page) + (f", part {place + 1} of {len(parts)}" if len(parts) > 1 else "")
+            title = title_of(found, page)
+            if len(parts) > 1:
+                title = _("{title}, part {number} of {parts}").format(title=title, number=place + 1, parts=len(parts))
             yield Section(title, head=head, rows=rows, remark=legend(found) if last else "")
 
 
@@ -357,14 +422,20 @@ def _growth_lines(found: Map, growth: Growth) -> Iterator[str]:
         for size, powers in zip(growth.fit.coefficients, growth.fit.terms, strict=True)
     ]
     points = len(growth.fit.points)
-    yield (
-        f"{f'{place}: ' if place else ''}{' + '.join(terms).replace('+ -', '- ')}"
-        f" (fitted to {points} settings, off by {format_bytes(growth.fit.largest_residual_bytes)} at most)"
+    line = ngettext(
+        "{terms} (fitted to {number} setting, off by {size} at most)",
+        "{terms} (fitted to {number} settings, off by {size} at most)",
+        points,
+    ).format(
+        terms=" + ".join(terms).replace("+ -", "- "),
+        number=points,
+        size=format_bytes(growth.fit.largest_residual_bytes),
     )
+    yield _("{what}: {why}").format(what=place, why=line) if place else line
 
 
 def _term_text(size: float, powers: Sequence[int], names: Sequence[str]) -> str:
     factors = [name if power == 1 else f"{name}^{power}" for name, power in zip(names, powers, strict=True) if power]
     if abs(size) < 10:
-        return " x ".join([f"{size:.3g} bytes", *factors])
+        return " x ".join([_("{number} bytes").format(number=f"{size:.3g}"), *factors])
     return " x ".join([format_bytes(size), *factors])

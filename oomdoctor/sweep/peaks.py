@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..language import N_
 from ..model.devices import DeviceReading
 from ..model.host import HostSample
 from ..model.run import AllocatorState, RunRecord
@@ -62,7 +63,7 @@ def _device_peak(
         ]
     else:
         grown = _grown(readings, before)
-        if not states and (_sees_all(readings) or not any(size for _, size in grown)):
+        if not states and (_sees_all(readings) or not any(size for _time, size in grown)):
             return None  # nobody of the command was on it
         holders = [_holder(grown, states, ends)]
     exact = all(holder.exact for holder in holders)
@@ -87,7 +88,7 @@ def _holder(seen: Seen, states: States, ended: set[int]) -> _Holder:
     The driver is read now and then, an allocator keeps its own peak. What is held beside the allocator (context,
     libraries) is the difference at a time for which both are known.
     """
-    highest = max((size for _, size in seen), default=0)
+    highest = max((size for _time, size in seen), default=0)
     times = [time for time, size in seen if size]
     if not states:
         return _Holder(min(times, default=0.0), max(times, default=0.0), highest, exact=False)
@@ -203,11 +204,17 @@ def _states_of(run: RunRecord) -> dict[int, dict[int, list[AllocatorState]]]:
 
 def _how_known(by_process: bool, exact: bool, torch: bool, read: bool) -> str:
     if not read:
-        return "at least: torch's own peak; context and libraries were not seen"
-    who = "the driver's figures of its processes" if by_process else "the card's use less what was in use before"
+        return N_("at least: torch's own peak; context and libraries were not seen")
+    who = (
+        N_("the driver's figures of its processes") if by_process else N_("the card's use less what was in use before")
+    )
     if exact:
-        return f"torch's own peak, and for the rest {who}"
-    return f"at least: torch's last figures and {who}" if torch else f"at least: {who}, read now and then"
+        return N_("torch's own peak, and for the rest {who}").format(who=who)
+    return (
+        N_("at least: torch's last figures and {who}").format(who=who)
+        if torch
+        else N_("at least: {who}, read now and then").format(who=who)
+    )
 
 
 # --- the host ------------------------------------------------------------------------------------------------------
@@ -224,7 +231,9 @@ def _host_peak(run: RunRecord) -> Peak | None:
     return Peak(
         where=HOST,
         bytes=held,
-        known="the kernel's own peak of the process" if exact else f"at least: read {_every(run)}",
+        known=N_("the kernel's own peak of the process")
+        if exact
+        else N_("at least: read {every}").format(every=_every(run)),
         exact=exact,
         total_bytes=total,
         available_bytes=available,
@@ -242,7 +251,7 @@ def _is_alone(run: RunRecord) -> bool:
 
 def _every(run: RunRecord) -> str:
     seconds = run.sample_interval_seconds
-    return "now and then" if seconds is None else f"every {seconds:g} s"
+    return N_("now and then") if seconds is None else N_("every {seconds} s").format(seconds=f"{seconds:g}")
 
 
 def _host_room(run: RunRecord) -> tuple[int | None, int | None, str | None]:
@@ -252,13 +261,13 @@ def _host_room(run: RunRecord) -> tuple[int | None, int | None, str | None]:
     limits: list[tuple[int, int, str]] = []
     whole = run.limits.memory_total_bytes or first.total_bytes
     if whole is not None and first.available_bytes is not None:
-        limits.append((min(whole, first.available_bytes + held), whole, "the machine's memory"))
+        limits.append((min(whole, first.available_bytes + held), whole, N_("the machine's memory")))
     cgroup = run.limits.cgroup_limit_bytes
     if cgroup is not None:
         used = max(0, (first.cgroup_used_bytes or 0) - held)
-        limits.append((max(0, cgroup - used), cgroup, "the cgroup's limit"))
+        limits.append((max(0, cgroup - used), cgroup, N_("the cgroup's limit")))
     own = (run.limits.address_space_limit_bytes, run.limits.data_limit_bytes)
-    limits += [(limit, limit, "the process's own limit") for limit in own if limit is not None]
+    limits += [(limit, limit, N_("the process's own limit")) for limit in own if limit is not None]
     if not limits:
         return whole, None, None
     available, total, name = min(limits)

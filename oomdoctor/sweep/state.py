@@ -17,6 +17,7 @@ from typing import Any
 
 from ..bundle.records import Record, RecordWriter, bounded_lines, read_lines
 from ..errors import BundleError, OomdoctorError, UsageError
+from ..language import _
 from .outcomes import Attempt, Kind, Outcome, Peak
 from .variables import Cell, Variable, all_cells, values_of
 
@@ -56,11 +57,15 @@ class State:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise BundleError(f"cannot write to {folder}: {error.strerror or error}") from error
+            raise BundleError(
+                _("cannot write to {folder}: {why}").format(folder=folder, why=error.strerror or error)
+            ) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise UsageError(f"{folder} is in use by another sweep, or a run of one has not ended") from error
+            raise UsageError(
+                _("{folder} is in use by another sweep, or a run of one has not ended").format(folder=folder)
+            ) from error
         try:
             self._read(measured, fresh)
             self._writer = _writer(folder / NAME)
@@ -68,7 +73,9 @@ class State:
                 self._writer.append({"kind": "sweep", "time": time.time(), "schema": SCHEMA, **asdict(measured)})
         except OSError as error:
             os.close(self._lock)
-            raise BundleError(f"cannot write {folder / NAME}: {error.strerror or error}") from error
+            raise BundleError(
+                _("cannot write {path}: {why}").format(path=folder / NAME, why=error.strerror or error)
+            ) from error
         except OomdoctorError:
             os.close(self._lock)
             raise
@@ -93,7 +100,9 @@ class State:
         try:
             self._writer.append({"kind": "run", "time": time.time(), "values": values, **_plain(attempt)})
         except OSError as error:
-            raise BundleError(f"cannot write {self.folder / NAME}: {error.strerror or error}") from error
+            raise BundleError(
+                _("cannot write {path}: {why}").format(path=self.folder / NAME, why=error.strerror or error)
+            ) from error
 
     def close(self) -> None:
         """Let others have it."""
@@ -112,7 +121,9 @@ class State:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise BundleError(f"cannot read {self.folder / NAME}: {error.strerror or error}") from error
+            raise BundleError(
+                _("cannot read {path}: {why}").format(path=self.folder / NAME, why=error.strerror or error)
+            ) from error
         begun: Mapping[str, Any] | None = None
         for record in records:
             if record.kind == "sweep":
@@ -128,20 +139,30 @@ class State:
 
     def _refuse_other(self, data: Mapping[str, Any], measured: Measured) -> None:
         if data.get("schema") != SCHEMA:
-            raise BundleError(f"{self.folder / NAME} was written by another version of oomdoctor; name another folder")
+            raise BundleError(
+                _("{folder} was written by another version of oomdoctor; name another folder").format(
+                    folder=self.folder / NAME
+                )
+            )
         mine = _as_read(asdict(measured))
         cards = data.get("cards")
         if cards and mine["cards"] and cards != mine["cards"]:
-            raise UsageError(f"{self.folder} was measured on other cards; name another folder, or --fresh")
+            raise UsageError(
+                _("{folder} was measured on other cards; name another folder, or --fresh").format(folder=self.folder)
+            )
         for name, what in (
-            ("command", "another command"),
-            ("environment", "other --env"),
-            ("variables", "other variables"),
-            ("until", "another --until"),
-            ("digest", "another command"),
+            ("command", _("another command")),
+            ("environment", _("other --env")),
+            ("variables", _("other variables")),
+            ("until", _("another --until")),
+            ("digest", _("another command")),
         ):
             if data.get(name) != mine[name]:
-                raise UsageError(f"{self.folder} holds a sweep with {what}; name another folder, or --fresh")
+                raise UsageError(
+                    _("{folder} holds a sweep with {what}; name another folder, or --fresh").format(
+                        folder=self.folder, what=what
+                    )
+                )
 
     def _take(self, record: Record) -> None:
         values = record.data.get("values")

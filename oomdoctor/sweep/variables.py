@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..errors import UsageError
+from ..language import _
 
 Cell = tuple[int, ...]
 """A setting: the place of each variable's value."""
@@ -38,14 +39,20 @@ def parse_variables(written: Iterable[str], categories: Collection[str] = ()) ->
     for each in written:
         variable = _parse(each, categories, notes)
         if any(variable.name == other.name for other in variables):
-            raise UsageError(f"{variable.name} is varied twice; write all its values after one --vary")
+            raise UsageError(
+                _("{name} is varied twice; write all its values after one --vary").format(name=variable.name)
+            )
         variables.append(variable)
     unknown = sorted(set(categories) - {variable.name for variable in variables})
     if unknown:
-        raise UsageError(f"--category {unknown[0]}: it is not varied")
+        raise UsageError(_("--category {name}: it is not varied").format(name=unknown[0]))
     count = math.prod(len(variable.values) for variable in variables)
     if count > _MOST_CELLS:
-        raise UsageError(f"{count:,} settings are too many to show; at most {_MOST_CELLS:,} are")
+        raise UsageError(
+            _("{count} settings are too many to show; at most {most} are").format(
+                count=f"{count:,}", most=f"{_MOST_CELLS:,}"
+            )
+        )
     return tuple(variables), notes
 
 
@@ -71,21 +78,26 @@ def check_templates(templates: Sequence[str], names: Collection[str]) -> None:
         for found in _PIECE.finditer(template):
             if found[0] in ("{", "}"):
                 raise UsageError(
-                    f"{template!r} has a single {found[0]!r}; write {found[0] * 2!r} for the character itself,"
-                    " or {NAME} for the value of a variable"
+                    _(
+                        "{template} has a single {found}; write {twice} for the character itself, or {{NAME}} for "
+                        "the value of a variable"
+                    ).format(template=repr(template), found=repr(found[0]), twice=repr(found[0] * 2))
                 )
             if found[1] is not None and found[1] not in names:
                 raise UsageError(
-                    f"{{{found[1]}}} in {template!r} is not varied; add --vary {found[1]}=…,"
-                    f" or write {{{{{found[1]}}}}} for the characters themselves"
+                    _(
+                        "{{{name}}} in {template} is not varied; add --vary {name}=…, or write {{{{{name}}}}} for "
+                        "the characters themselves"
+                    ).format(name=found[1], template=repr(template))
                 )
             if found[1] is not None:
                 used.add(found[1])
     unused = [name for name in names if name not in used]
     if unused:
         raise UsageError(
-            f"{unused[0]} is varied, but {{{unused[0]}}} stands neither in the command nor in --env:"
-            " it would change nothing"
+            _(
+                "{name} is varied, but {{{name}}} stands neither in the command nor in --env: it would change nothing"
+            ).format(name=unused[0])
         )
 
 
@@ -98,14 +110,20 @@ def _parse(written: str, categories: Collection[str], notes: list[str]) -> Varia
     name, equals, rest = written.partition("=")
     name = name.strip()
     if not equals or not _NAME.fullmatch(name):
-        raise UsageError(f"--vary {written!r} is not NAME=VALUE,VALUE…, as in --vary context=512,1024")
+        raise UsageError(
+            _("--vary {written} is not NAME=VALUE,VALUE…, as in --vary context=512,1024").format(written=repr(written))
+        )
     values = [value.strip() for value in rest.split(",")]
     if not all(values):
-        raise UsageError(f"--vary {written!r} has an empty value")
+        raise UsageError(_("--vary {written} has an empty value").format(written=repr(written)))
     numbers = [_number(value) for value in values]
     if name in categories or None in numbers:
         if name not in categories and any(number is not None for number in numbers):
-            notes.append(f"{name} has values that are no numbers: all are taken as categories, without an order")
+            notes.append(
+                _("{name} has values that are no numbers: all are taken as categories, without an order").format(
+                    name=name
+                )
+            )
         return Variable(name, _without_repeats(name, values, values, notes), None)
     ordered = sorted(_without_repeats(name, values, numbers, notes), key=lambda value: _number(value) or 0.0)
     return Variable(name, tuple(ordered), tuple(_number(value) or 0.0 for value in ordered))
@@ -115,7 +133,7 @@ def _without_repeats(name: str, values: Sequence[str], keys: Sequence[object], n
     kept: dict[object, str] = {}
     for value, key in zip(values, keys, strict=True):
         if key in kept:
-            notes.append(f"{name}={value} stands there more than once and is run once")
+            notes.append(_("{name}={value} stands there more than once and is run once").format(name=name, value=value))
         kept.setdefault(key, value)
     return tuple(kept.values())
 

@@ -233,8 +233,8 @@ def test_what_is_not_understood_names_the_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "why"),
     [
-        ("--headroom", "100%", "leaves nothing for a model"),
-        ("--headroom", "1", "leaves nothing for a model"),
+        ("--headroom", "100%", "leaves nothing to use"),
+        ("--headroom", "1", "leaves nothing to use"),
         ("--fraction", "0", "cannot start"),
         ("--fraction", "0%", "cannot start"),
     ],

@@ -39,6 +39,8 @@ def test_a_translation_has_the_placeholders_of_the_english_text() -> None:
     for entry in CATALOGUE:
         text = entry.msgstr or entry.msgstr_plural[0]
         wanted = placeholders(entry.msgid_plural or entry.msgid)
+        if entry.msgid.startswith("{name} {filename!r}"):
+            wanted -= {"name"}  # click's English word for a path: "File", "Directory"
         assert placeholders(text) == wanted, entry.msgid
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from english import ENGLISH, Texts
 
 from oomdoctor.diagnose import diagnose
 from oomdoctor.language import speaking
@@ -19,31 +19,7 @@ from oomdoctor.report import render
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.name != "README.md")
-ENGLISH = re.compile(r"[A-Za-z][A-Za-z'’-]*(?:,? +[A-Za-z][A-Za-z'’-]*){2,}")
 NAMES_OF_THINGS = {"PSI full avg"}
-QUOTED = {"code", "pre", "script", "style"}
-"""Elements that hold commands, identifiers, and lines of the input."""
-
-
-class Texts(HTMLParser):
-    """The text of a page that is not marked as code."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._quoted = 0
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._quoted += tag in QUOTED
-        self.texts.extend(value for name, value in attrs if name in ("aria-label", "data-label") and value)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._quoted -= tag in QUOTED
-
-    def handle_data(self, data: str) -> None:
-        if not self._quoted:
-            self.texts.append(data)
 
 
 @cache

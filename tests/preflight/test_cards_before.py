@@ -87,6 +87,13 @@ def test_visible_devices_as_cuda_reads_it(value: str, level: Level, seen: list[i
     assert [each.index for each in visible_cards(given).cards] == seen
 
 
+def test_a_variable_without_end_is_shown_in_part() -> None:
+    found = only(
+        check_visible(setup(cards=(card(),), variables={"CUDA_VISIBLE_DEVICES": "0," * 50_000})), "card.visible"
+    )
+    assert len(found.seen) < 200
+
+
 def test_visible_devices_without_a_driver_is_not_seen() -> None:
     given = setup(variables={"CUDA_VISIBLE_DEVICES": "0"})
     assert levels(check_visible(given), "card.visible") == [Level.UNSEEN]

@@ -23,6 +23,7 @@ from oomdoctor.preflight import look
 from oomdoctor.preflight.as_json import as_json
 from oomdoctor.preflight.finding import Finding, Level
 from oomdoctor.preflight.fit import check_fit
+from oomdoctor.preflight.html import as_html
 from oomdoctor.preflight.look import check_all
 from oomdoctor.preflight.measured import Measured, keep_measured, measured_overhead, read_measured, store_path
 from oomdoctor.preflight.overhead import NotMeasured
@@ -161,6 +162,24 @@ def test_both_texts_show_all_and_no_name_acts_on_the_terminal() -> None:
     assert terminal.index("Stands in the way") < terminal.index("Worth a look") < terminal.index("\nFine")
     assert "\x1b[" in as_terminal(outlook, colour=True)
     jsonschema.validate(json.loads(as_json(outlook)), SCHEMA)
+    page = as_html(outlook)
+    assert "red`&lt;b&gt;" in page
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert [text for text in ("Stands in the way", "460.00 MiB", "--batch-size 8 is not") if text not in page] == []
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_line_is_wider_than_the_terminal_but_those_to_copy(columns: int) -> None:
+    lines = as_terminal(check_all(setup("/etc", "--x", cards=(card(used=50 * GIB),))), width=columns).splitlines()
+    assert [line for line in lines if len(line) > columns and not line.startswith("      ")] == []
+
+
+def test_a_page_by_its_suffix_without_a_secret_of_the_command(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert called("--output", page, "--", "/bin/true", "--api-key", "sk-0123456789abcdefghij").exit_code == 0
+    assert "/bin/true --api-key" in page.read_text(encoding="utf-8")
+    assert "sk-0123456789abcdefghij" not in page.read_text(encoding="utf-8")
 
 
 def test_what_was_measured_is_kept_for_the_user_only_and_replaced() -> None:

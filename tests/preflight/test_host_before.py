@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_limits_that_cannot_be_read_are_not_fine() -> None:
     assert levels(check_limits(setup()), "host.ulimit") == [Level.FINE]
 
 
-def in_group(limit: int, used: int, cached: int = 0) -> dict:
+def in_group(limit: int, used: int, cached: int | None = 0) -> dict:
     return {
         "now": HostSample(
             0.0, total_bytes=128 * GIB, available_bytes=100 * GIB, swap_free_bytes=0, cgroup_used_bytes=used
@@ -77,6 +78,35 @@ def test_the_groups_limit_counts_before_the_machines_memory() -> None:
 )
 def test_the_checkpoint_against_host_memory(checkpoint: Checkpoint, command: tuple[str, ...], level: Level) -> None:
     assert levels(check_memory(setup(*command), checkpoint), "host.checkpoint") == [level]
+
+
+def test_swap_that_was_not_told_is_not_none() -> None:
+    """Else a read that swap may hold would be called a failure."""
+    large = Checkpoint(80 * GIB, 80 * GIB, 1, False)
+    for told, level in ((0, Level.FAIL), (8 * GIB, Level.FAIL), (20 * GIB, Level.WARN), (None, Level.WARN)):
+        given = limits()
+        machine = setup(now=replace(given.now, swap_free_bytes=told), host=replace(given.host, swap_total_bytes=told))
+        found = list(check_memory(machine, large))
+        assert only(found, "host.checkpoint").level is level, told
+        assert only(found, "host.swap").level is (Level.UNSEEN if told is None else Level.FINE)
+
+
+def test_a_group_whose_cached_files_are_not_told_has_no_known_room() -> None:
+    given = setup(**in_group(16 * GIB, 15 * GIB, cached=None))
+    found = only(check_memory(given, None), "host.memory")
+    assert (found.level, "16.00 GiB" in found.why) == (Level.UNSEEN, True)
+    beyond = only(check_memory(setup(**in_group(500 * GIB, 15 * GIB, cached=None)), None), "host.memory")
+    assert (beyond.level, beyond.figures["free_bytes"]) == (Level.FINE, 100 * GIB)
+
+
+def test_without_one_field_of_the_table_the_others_are_still_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nSwapTotal: 0 kB\nMemFree: \xff kB\n", "latin-1")
+    read = read_all_limits(tmp_path)
+    found = list(check_memory(setup(now=read.now, host=read.host, overcommit=None), None))
+    assert {each.check: each.level for each in found} == {
+        "host.memory": Level.UNSEEN, "host.cgroup": Level.UNSEEN, "host.swap": Level.FINE,
+    }  # fmt: skip
 
 
 def test_a_mapped_file_larger_than_the_address_space_fails() -> None:

@@ -108,6 +108,28 @@ def test_a_command_that_cannot_start(command: tuple[str, ...]) -> None:
     assert only(check_words(setup(*command)), "command").level is Level.FAIL
 
 
+def test_what_is_no_program_is_told_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("")
+    (tmp_path / "app").mkdir()
+    said = {
+        each: only(check_words(setup(*words)), "command").why
+        for each, words in {
+            "folder": (str(tmp_path),),
+            "plain": (str(tmp_path / "plain.py"),),
+            "absent": (str(tmp_path / "absent"),),
+            "app": ("python3", "-X", "dev", str(tmp_path / "app"), "--config", "x.py"),
+        }.items()
+    }
+    assert said == {
+        "folder": "It is a folder",
+        "plain": "It is there, but may not be executed",
+        "absent": "There is no such file.",
+        "app": "Python finds no __main__.py in it",
+    }
+    (tmp_path / "app" / "__main__.py").write_text("")
+    assert only(check_words(setup("python3", str(tmp_path / "app"))), "command").level is Level.FINE
+
+
 def environment(folder: Path, **packages: str) -> Path:
     site = folder / "lib" / "python3.11" / "site-packages"
     for name, version in packages.items():

@@ -154,7 +154,7 @@ def test_what_outlives_a_run_is_ended_before_the_next(folder: Path) -> None:
     )
     status, _, told = ended(start(folder, command("--vary", "n=1", script=("serve.py", "{n}"))))
     assert status == 0, told
-    assert "outlived the command, and would count to the next run: 1 processes" in told
+    assert "outlived the command, and would count to the next run: 1 process\n" in told
     assert not Path(f"/proc/{(folder / 'child').read_text()}").exists()
 
 

@@ -119,6 +119,18 @@ def test_a_failure_below_what_was_free_ends_the_predictions_there() -> None:
     assert any("another limit, or fragmentation" in line for line in facts(Swept(found, 7)))
 
 
+def test_what_needs_no_more_than_one_that_ran_well_is_predicted_to_fit() -> None:
+    """18 of 24 GiB ran and 20 failed: a limit that nobody saw lies between, and 16 are below it."""
+    variables = parse_variables(["context=1,2,4,7", "concurrency=1,2,3"])[0]
+    need = [[4 + 2 * context * count for count in (1, 2, 3)] for context in (1, 2, 4, 7)]
+    tried = ((0, 0), (1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (1, 1))
+    outcomes = {cell: ran(need[cell[0]][cell[1]]) for cell in tried}
+    found = draw_map(variables, {**outcomes, (2, 1): failed()}, 0.21)
+    assert found.growths[0].contradicted_by == (2, 1)
+    assert (found.entries[(1, 2)].how, found.entries[(1, 2)].fits) == (How.PREDICTED, "fits")
+    assert found.entries[(2, 2)].how is How.LARGER
+
+
 def test_of_two_cards_the_fuller_decides() -> None:
     both = Outcome((Attempt(Kind.RAN, (*ran(20).attempts[0].peaks, *ran(22, where="cuda:1").attempts[0].peaks)),))
     entry = drawn({(0, 0): both}).entries[(0, 0)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import UsageError
+from ...language import _
 from ...model.units import MIB
 
 LARGE_BUFFER_BYTES = 20 * MIB
@@ -60,10 +61,20 @@ def with_setting(settings: AllocatorSettings, name: str, value: str) -> Allocato
         return change(settings, value.strip())
     known = ", ".join(_OPTIONS)
     if name == "backend":
-        raise UsageError("whatif models torch's own allocator; another backend (cudaMallocAsync) cannot be simulated")
+        raise UsageError(
+            _("whatif models torch's own allocator; another backend (cudaMallocAsync) cannot be simulated")
+        )
     if name in _OF_NO_ACCOUNT:
-        raise UsageError(f"{name} does not change which requests are served; what can be simulated is {known}")
-    raise UsageError(f"PYTORCH_CUDA_ALLOC_CONF has no option {name!r} that can be simulated; these can: {known}")
+        raise UsageError(
+            _("{name} does not change which requests are served; what can be simulated is {known}").format(
+                name=name, known=known
+            )
+        )
+    raise UsageError(
+        _("PYTORCH_CUDA_ALLOC_CONF has no option {name} that can be simulated; these can: {known}").format(
+            name=repr(name), known=known
+        )
+    )
 
 
 def with_settings(settings: AllocatorSettings, pairs: Iterable[tuple[str, str]]) -> AllocatorSettings:
@@ -77,7 +88,9 @@ def split_assignment(text: str) -> tuple[str, str]:
     """`name=value`, or `name:value` as the variable has it. Raises UsageError otherwise."""
     found = re.fullmatch(r"\s*([A-Za-z_0-9]+)\s*[=:]\s*(\S.*?)\s*", text)
     if found is None:
-        raise UsageError(f"a setting is written NAME=VALUE, like expandable_segments=True; not {text!r}")
+        raise UsageError(
+            _("a setting is written NAME=VALUE, like expandable_segments=True; not {text}").format(text=repr(text))
+        )
     return found[1], found[2]
 
 
@@ -118,13 +131,17 @@ def _assignments(text: str) -> list[tuple[str, str]]:
 
 def _megabytes(name: str, value: str, least: int) -> int:
     if not _WHOLE.fullmatch(value) or int(value) < least:
-        raise UsageError(f"{name} is a whole number of MiB, at least {least}; not {value!r}")
+        raise UsageError(
+            _("{name} is a whole number of MiB, at least {least}; not {value}").format(
+                name=name, least=least, value=repr(value)
+            )
+        )
     return int(value) * MIB
 
 
 def _expandable(settings: AllocatorSettings, value: str) -> AllocatorSettings:
     if value not in ("True", "False"):
-        raise UsageError(f"expandable_segments is True or False, spelled so; not {value!r}")
+        raise UsageError(_("expandable_segments is True or False, spelled so; not {value}").format(value=repr(value)))
     return replace(settings, expandable_segments=value == "True")
 
 
@@ -154,7 +171,12 @@ def _share(name: str, value: str, *, below_one: bool) -> float:
     except ValueError:
         share = -1.0
     if not 0 < share <= 1 or (below_one and share == 1):
-        raise UsageError(f"{name} is above 0 and {'below' if below_one else 'at most'} 1; not {value!r}")
+        said = (
+            _("{name} is above 0 and below 1; not {value}")
+            if below_one
+            else _("{name} is above 0 and at most 1; not {value}")
+        )
+        raise UsageError(said.format(name=name, value=repr(value)))
     return share
 
 
@@ -166,13 +188,17 @@ def _divisions(settings: AllocatorSettings, value: str) -> AllocatorSettings:
     """`8`, or `[256:1,512:2,1024:4,>:8]`: divisions by the first MiB of the interval, `>` for all that follow."""
     if not value.startswith("["):
         if not _power_of_two(value):
-            raise UsageError(f"roundup_power2_divisions is a power of two; not {value!r}")
+            raise UsageError(_("roundup_power2_divisions is a power of two; not {value}").format(value=repr(value)))
         return replace(settings, roundup_power2_divisions=(int(value),) * INTERVALS)
     divisions, last, first = [0] * INTERVALS, 0, True
     for pair in value.strip("[] ").split(","):
-        start, _, number = (part.strip() for part in pair.partition(":"))
+        start, _colon, number = (part.strip() for part in pair.partition(":"))
         if not (number == "0" or _power_of_two(number)) or not (start == ">" or _power_of_two(start)):
-            raise UsageError(f"roundup_power2_divisions holds pairs of powers of two, like [256:1,>:4]; not {pair!r}")
+            raise UsageError(
+                _("roundup_power2_divisions holds pairs of powers of two, like [256:1,>:4]; not {pair}").format(
+                    pair=repr(pair)
+                )
+            )
         if start == ">":
             divisions[last:] = [int(number)] * (INTERVALS - last)
             continue

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from itertools import product
 
-from ...language import _
+from ...language import _, ngettext
 from ...model.snapshot import Snapshot, SnapshotOom
 from ...model.units import format_bytes
 from .device import Device
@@ -256,11 +256,20 @@ class Simulation:
                 ).format(free=format_bytes(recording.free_bytes))
             return _("Under the recorded settings the model serves the request that failed.")
         if outcome.fails_earlier:
-            earlier = f"Under the recorded settings the model fails {outcome.requests_missed} requests earlier"
-            if recording.begins_empty:
-                return f"{earlier}."
-            reserved = format_bytes(recording.start.reserved_bytes)
-            return f"{earlier}: how the {reserved} came to lie that stood when the recording began is not known."
+            said = ngettext(
+                "Under the recorded settings the model fails {number} request earlier.",
+                "Under the recorded settings the model fails {number} requests earlier.",
+                outcome.requests_missed,
+            )
+            if not recording.begins_empty:
+                said = ngettext(
+                    "Under the recorded settings the model fails {number} request earlier: how the {size} came to lie"
+                    " that stood when the recording began is not known.",
+                    "Under the recorded settings the model fails {number} requests earlier: how the {size} came to lie"
+                    " that stood when the recording began is not known.",
+                    outcome.requests_missed,
+                )
+            return said.format(number=outcome.requests_missed, size=format_bytes(recording.start.reserved_bytes))
         if _shapes(outcome) != _shapes_of(recording):
             return _("Under the recorded settings the model ends with other segments than torch had.")
         return ""
@@ -271,9 +280,10 @@ class Simulation:
             notes.append(_("The snapshot does not record the allocator's settings; torch's defaults were taken."))
         if not recording.begins_empty:
             notes.append(
-                f"The recording begins when {format_bytes(recording.start.reserved_bytes)} were already reserved; "
-                + _last(recording.requests)
-                + " How that would lie under other settings is not known: it is tried as it lay and laid out anew."
+                _(
+                    "The recording begins when {size} were already reserved; {last} How that would lie under other"
+                    " settings is not known: it is tried as it lay and laid out anew."
+                ).format(size=format_bytes(recording.start.reserved_bytes), last=_last(recording.requests))
             )
         if recording.others_moved_bytes:
             notes.append(
@@ -287,9 +297,11 @@ class Simulation:
 
 def _last(requests: int) -> str:
     """What of the requests before the failure the ring still holds."""
-    if requests < 2:
-        return f"it holds {'only the last request' if requests else 'no request'} before the one that failed."
-    return f"it holds the last {requests:,} requests."
+    if not requests:
+        return _("it holds no request before the one that failed.")
+    if requests == 1:
+        return _("it holds only the last request before the one that failed.")
+    return _("it holds the last {number} requests.").format(number=f"{requests:,}")
 
 
 def _by_then(answer: Answer) -> Answer:
