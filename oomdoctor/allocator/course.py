@@ -1,4 +1,4 @@
-"""Live bytes by category and owner over the recorded events, how long allocations lived, and what the program did."""
+"""Live bytes by category and owner over the recorded events, and how long allocations lived."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..model.snapshot import ACTIONS, IntColumn
+from ..model.snapshot import IntColumn
 from .owners import Ownership
+from .purposes import CATEGORIES
 from .replay import BEFORE_RING
-from .stacks import FORWARD, Category
+from .stacks import Category
 
-_ALLOC = ACTIONS.index("alloc")
-_PHASES: Mapping[Category, str] = {
-    Category.WEIGHTS: "load",
-    Category.GRADIENT: "backward",
-    Category.OPTIMIZER_STATE: "optimizer",
-    Category.KV_APPEND: "generate",
-    **dict.fromkeys(FORWARD, "forward"),
-}
 _NEAR = 0.25
-_CELLS = 200
-"""Of the window: nothing shorter has a phase of its own."""
-_PREFILL = 8
-"""A pass over a prompt has activations this many times those of one token."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +44,10 @@ class Rise:
     """Owner, bytes and blocks by which it had more at the peak than at the foot, the most first."""
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Events `begin` to, not including, `end` in which the program mostly did one thing."""
-
-    name: str
-    begin: int
-    end: int
-
-
 def live_by_category(ownership: Ownership, events: IntColumn) -> Mapping[Category, IntColumn]:
     """Bytes live after each of `events` (ascending), for each category that ever held any of them."""
-    categories = list(Category)
-    number = {category: place for place, category in enumerate(categories)}
-    of_kind = np.asarray([number[reading.category] for reading in ownership.readings], dtype=np.int64)
-    table = _live_after(ownership, of_kind[ownership.kind], len(categories), events)
-    return {category: table[number[category]] for category in categories if table[number[category]].any()}
+    table = _live_after(ownership, ownership.purposes.category, len(CATEGORIES), events)
+    return {category: row for category, row in zip(CATEGORIES, table, strict=True) if row.any()}
 
 
 def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
@@ -97,13 +74,12 @@ def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
         if not mine.any():
             continue
         fresh, gone = mine & begun, mine & begun & ended
-        kinds = np.flatnonzero(owner_of_kind == place)
-        held = np.zeros(len(kinds), dtype=np.int64)
-        np.add.at(held, np.searchsorted(kinds, ownership.kind[mine]), size[mine])
+        held = np.zeros(len(CATEGORIES), dtype=np.int64)
+        np.add.at(held, ownership.purposes.category[mine], size[mine])
         found.append(
             Turnover(
                 owner=names[place],
-                category=ownership.readings[int(kinds[held.argmax()])].category,
+                category=CATEGORIES[int(held.argmax())],
                 allocations=int(fresh.sum()),
                 sizes=len(np.unique(size[fresh])),
                 allocated_bytes=int(allocated[place]),
@@ -150,44 +126,6 @@ def last_rise(ownership: Ownership) -> Rise | None:
         peak_bytes=replay.peak_bytes,
         owners=tuple((owner, bytes_, blocks) for owner, (bytes_, blocks) in rows if bytes_ > 0),
     )
-
-
-def phases(ownership: Ownership) -> tuple[Phase, ...]:
-    """What the program mostly did, by the stacks of its allocations; what lies between two alike is like them.
-
-    Where keys and values are appended it generates: a prompt's pass shows in activations far above those of a token.
-    """
-    events = ownership.replay.events
-    rows = np.flatnonzero((events.action == _ALLOC) & (events.stack >= 0))
-    if not len(rows):
-        return ()
-    names = sorted(set(_PHASES.values()))
-    of_kind = np.asarray(
-        [names.index(_PHASES[r.category]) if r.category in _PHASES else -1 for r in ownership.readings], dtype=np.int64
-    )
-    phase = of_kind[events.stack[rows]]
-    rows, phase = rows[phase >= 0], phase[phase >= 0]
-    if not len(rows):
-        return ()
-    edges = np.unique(np.linspace(0, len(events), min(_CELLS, len(events)) + 1).astype(np.int64))
-    cell = np.searchsorted(edges, rows, side="right") - 1
-    tally = np.zeros((len(edges) - 1, len(names)), dtype=np.int64)
-    np.add.at(tally, (cell, phase), 1)
-    generates = tally[:, names.index("generate")] > 0
-    largest = np.zeros(len(edges) - 1, dtype=np.int64)
-    np.maximum.at(largest, cell, np.where(phase == names.index("forward"), events.size_bytes[rows], 0))
-    usual = float(np.median(largest[generates])) if generates.any() else 0.0
-    found: list[Phase] = []
-    for place in np.flatnonzero(tally.any(axis=1)).tolist():
-        name = names[int(tally[place].argmax())]
-        if generates[place]:
-            name = "generate" if not usual else "prefill" if largest[place] >= _PREFILL * usual else "decode"
-        begin, end = int(edges[place]), int(edges[place + 1])
-        if found and found[-1].name == name:
-            found[-1] = Phase(name, found[-1].begin, end)
-        else:
-            found.append(Phase(name, begin, end))
-    return tuple(found)
 
 
 def _live_after(ownership: Ownership, group: IntColumn, groups: int, events: IntColumn) -> IntColumn:

@@ -11,6 +11,7 @@ import numpy as np
 from ..language import N_
 from ..model.snapshot import ACTIONS, IntColumn, Snapshot
 from ..model.source import KnownBy
+from .purposes import BY_STACK, CATEGORIES, HOW_KNOWN, Purposes, purposes_of
 from .replay import BEFORE_RING, Replay, replay
 from .stacks import FORWARD, Category, StackReading, read_stack
 
@@ -36,6 +37,10 @@ CATEGORY_PARTS: Mapping[Category, str] = {
     Category.KV_APPEND: N_("keys and values"),
     Category.COMMUNICATION: N_("communication buffers"),
     Category.COPY: N_("copies to the device"),
+    Category.SAVED: N_("activations saved for backward"),
+    Category.TEMPORARY: N_("temporary tensors of forward passes"),
+    Category.OF_BACKWARD: N_("temporary tensors of backward passes"),
+    Category.OF_OPTIMIZER: N_("temporaries of the optimizer"),
     Category.OTHER: OF_NO_KIND,
     Category.UNKNOWN: WITHOUT_STACK,
 }
@@ -132,6 +137,11 @@ class Ownership:
         without = np.where(lifetimes.start < self.first_with_stack, before, stacks)
         return np.where(lifetimes.stack >= 0, lifetimes.stack, without)
 
+    @cached_property
+    def purposes(self) -> Purposes:
+        """The category of each lifetime, by its stack and by what became of it."""
+        return purposes_of(self)
+
     def live_by_kind(self, event: int) -> tuple[IntColumn, IntColumn]:
         """Bytes and blocks live after `event`, for each kind."""
         kinds, live = len(self.readings), self.replay.lifetimes.live_after(event)
@@ -154,19 +164,23 @@ class Ownership:
         private = self.snapshot.segments.private_pool[blocks.segment[block[there]]]
         use[np.flatnonzero(there)[private]] = _GRAPH_POOL
         use[self.replay.pending_after(event)[rows]] = _PENDING
-        keys, group = np.unique(kind * _USES + use, return_inverse=True)
+        # All in one number: the kind, then what the block tells, then what its lifetime tells.
+        purpose = self.purposes.category[rows] * len(HOW_KNOWN) + self.purposes.how[rows]
+        told = len(CATEGORIES) * len(HOW_KNOWN)
+        keys, group = np.unique((kind * _USES + use) * told + purpose, return_inverse=True)
         held, count = np.zeros(len(keys), dtype=np.int64), np.bincount(group, minlength=len(keys))
         np.add.at(held, group, size)
         found: dict[tuple[str, str, str], Share] = {}
         for key, bytes_, number in zip(keys.tolist(), held.tolist(), count.tolist(), strict=True):
-            share = self._share(key // _USES, key % _USES, cache_owner, bytes_, number)
+            of_block, purpose = divmod(key, told)
+            share = self._share(of_block // _USES, of_block % _USES, purpose, cache_owner, bytes_, number)
             same = (share.owner, share.part, share.how_known)
             if same in found:
                 share = replace(share, bytes=found[same].bytes + bytes_, count=found[same].count + number)
             found[same] = share
         return tuple(sorted(found.values(), key=lambda share: (-share.bytes, share.owner, share.part)))
 
-    def _share(self, kind: int, use: int, cache_owner: str | None, size: int, count: int) -> Share:
+    def _share(self, kind: int, use: int, purpose: int, cache_owner: str | None, size: int, count: int) -> Share:
         reading = self.readings[kind]
         if use == _WORKSPACE:
             return Share(N_("workspace of cuBLAS"), WORKSPACE, None, size, count, KnownBy.ALLOCATOR, BY_SIZE)
@@ -174,17 +188,18 @@ class Ownership:
             return Share(reading.owner, GRAPH_POOLS, None, size, count, KnownBy.ALLOCATOR, N_("in a private pool"))
         if use == _PENDING:
             return Share(reading.owner, WAITING, None, size, count, KnownBy.ALLOCATOR, N_("by the state of the block"))
-        category = self._category(kind, cache_owner)
+        place, told = divmod(purpose, len(HOW_KNOWN))
+        category = CATEGORIES[place]
+        if self._is_cache(kind, cache_owner):
+            category, told = Category.KV_APPEND, BY_STACK
         known = category not in (Category.UNKNOWN, Category.OTHER)
         known_by = KnownBy.STACKS if known else KnownBy.NOT_KNOWN
-        how = _NAMES_DO_NOT_TELL if category is Category.OTHER else self._how_known([kind])
+        how = _NAMES_DO_NOT_TELL if category is Category.OTHER else HOW_KNOWN[told] or self._how_known([kind])
         return Share(reading.owner, CATEGORY_PARTS[category], category, size, count, known_by, how)
 
-    def _category(self, kind: int, cache_owner: str | None) -> Category:
+    def _is_cache(self, kind: int, cache_owner: str | None) -> bool:
         reading = self.readings[kind]
-        if reading.owner == cache_owner and (reading.category in FORWARD or reading.category is Category.OTHER):
-            return Category.KV_APPEND
-        return reading.category
+        return reading.owner == cache_owner and (reading.category in FORWARD or reading.category is Category.OTHER)
 
     def owners(self, event: int) -> tuple[Owner, ...]:
         """Who held what after `event`, most bytes first; the bytes add up to what was live."""

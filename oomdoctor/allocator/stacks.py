@@ -27,6 +27,11 @@ class Category(str, Enum):
     KV_APPEND = "kv-append"
     COMMUNICATION = "communication"
     COPY = "copy-to-device"
+    SAVED = "saved-for-backward"
+    TEMPORARY = "temporary"
+    OF_BACKWARD = "temporary-of-backward"
+    OF_OPTIMIZER = "temporary-of-optimizer"
+    """These four are told by when memory was freed, not by its stack."""
     OTHER = "other"
     UNKNOWN = "unknown"
     """No stack was recorded."""
@@ -42,10 +47,15 @@ CATEGORY_WORDS: Mapping[Category, str] = {
     Category.KV_APPEND: N_("keys and values"),
     Category.COMMUNICATION: N_("communication buffers"),
     Category.COPY: N_("copies to the device"),
+    Category.SAVED: N_("activations saved for backward"),
+    Category.TEMPORARY: N_("temporary tensors of forward passes"),
+    Category.OF_BACKWARD: N_("temporary tensors of backward passes"),
+    Category.OF_OPTIMIZER: N_("temporaries of the optimizer"),
     Category.OTHER: N_("live, kind not known"),
     Category.UNKNOWN: N_("live, no stack recorded"),
 }
 
+TEMPORARY = frozenset({Category.TEMPORARY, Category.OF_BACKWARD, Category.OF_OPTIMIZER})
 FORWARD = frozenset({Category.ACTIVATION, Category.ATTENTION_SCORES, Category.LOGITS})
 """Categories of results of a forward pass, which autograd may keep for backward."""
 
@@ -80,6 +90,19 @@ _is_weights_function = _finder(
 _names_keys_values = _finder(
     r"(?:^|[_\W])(?:kv|kvs|past|cache|caches)(?:[_\W]|$)|kvcache|kv_?cache|cache_utils", re.IGNORECASE
 )
+_only_speaks_of_keys_values = _finder(
+    r"(?:repeat|expand|split|unbind|project|proj|norm|quantize)_?(?:q?kvs?)(?:[_\W]|$)|kv_?(?:proj|norm|heads?|groups?)|"
+    r"cos_?sin|rotary|rope|freqs|mask|empty_cache|lru_cache",
+    re.IGNORECASE,
+)
+"""What a pass works out of keys and values anew (`repeat_kv`), or caches of other things (`_set_cos_sin_cache`)."""
+_names_prefill = _finder(r"^forward_extend$|(?:^|_)prefill(?:_|$)")
+_names_decode = _finder(r"(?:^|_)decode(?:_|$)")
+_is_no_language_model = _finder(r"vae|autoencoder|image|video|audio|token|codec|vocoder", re.IGNORECASE)
+_starts_engine = _finder(
+    r"^(?:profile_run|_dummy_run|determine_available_memory|determine_num_available_blocks|compile_or_warm_up_model|"
+    r"capture_model|init_memory_pool)$"
+)
 _names_attention = _finder(r"attention|attn|sdpa", re.IGNORECASE)
 _names_scores = _finder(
     r"softmax|scaled_dot_product|scores|attention_probs|\battention$|eager_attention", re.IGNORECASE
@@ -103,6 +126,10 @@ class StackReading:
     """Under a function that torch's no_grad or inference_mode decorates."""
     position: tuple[Frame, ...]
     """Frames outside of nested module calls, outermost first: where the program's own loop stands."""
+    named_phase: str = ""
+    """'prefill', 'decode' or 'load' (an engine that starts) where functions are called so; else empty."""
+    runs_again: bool = False
+    """In a thread that torch started: backward runs a checkpointed layer again."""
 
 
 def read_stack(stack: tuple[Frame, ...]) -> StackReading:
@@ -122,6 +149,8 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
         in_module=calls > 0,
         gradients_off=any(f.function == "decorate_context" and _in_torch(f.file) for f in python),
         position=_position(python),
+        named_phase=_named_phase(python),
+        runs_again=_is_of_torchs_thread(python),
     )
 
 
@@ -168,7 +197,11 @@ def _category(stack: tuple[Frame, ...], python: list[Frame], in_module: bool) ->
     if any(frame.function == "backward" and _in_torch(frame.file) for frame in python):
         return Category.GRADIENT
     nearest = [frame for frame in python if not _in_torch(frame.file)][:_NEAREST]
-    if any(_names_keys_values(f.function) or _names_keys_values(_stem(f.file)) for f in nearest):
+    # The program's own file may be called after what it tries out.
+    program = python[-1].file
+    if any(
+        _appends_keys_values(f.function) or (f.file != program and _appends_keys_values(_stem(f.file))) for f in nearest
+    ) and not any(_only_speaks_of_keys_values(f.function) for f in nearest[:1]):
         return Category.KV_APPEND
     if not in_module and any(_makes_weights(frame) for frame in python):
         return Category.WEIGHTS
@@ -185,6 +218,27 @@ def _category(stack: tuple[Frame, ...], python: list[Frame], in_module: bool) ->
     return Category.OTHER
 
 
+def _appends_keys_values(name: str) -> bool:
+    return _names_keys_values(name) and not _only_speaks_of_keys_values(name)
+
+
+def _named_phase(python: list[Frame]) -> str:
+    """By the innermost frame outside torch whose function is called after a phase of an engine."""
+    for frame in python:
+        if _in_torch(frame.file) or _is_no_language_model(_stem(frame.file)):
+            continue
+        for named, phase in ((_starts_engine, "load"), (_names_prefill, "prefill"), (_names_decode, "decode")):
+            if named(frame.function):
+                # An engine that starts tries both out.
+                starts = phase != "load" and any(_starts_engine(outer.function) for outer in python)
+                return "load" if starts else phase
+    return ""
+
+
+def _is_of_torchs_thread(python: list[Frame]) -> bool:
+    return bool(python) and _in_torch(python[-1].file)
+
+
 def _makes_weights(frame: Frame) -> bool:
     return frame.function == "__init__" or _is_weights_function(frame.function)
 
@@ -199,7 +253,7 @@ def _position(python: list[Frame]) -> tuple[Frame, ...]:
     A loop in there goes over steps or requests; one further in goes over the layers of a single forward pass. Nor does
     a thread that torch started (autograd's, which runs checkpointed layers again) stand in the program's loop.
     """
-    if python and _in_torch(python[-1].file):
+    if _is_of_torchs_thread(python):
         return ()
     found, calls = [], 0
     for frame in reversed(python):

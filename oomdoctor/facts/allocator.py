@@ -34,6 +34,8 @@ _OWNERS = (
     ("owner.gradients_bytes", {Category.GRADIENT}),
     ("owner.optimizer_bytes", {Category.OPTIMIZER_STATE}),
 )
+_ACTIVATIONS = (FORWARD - {Category.LOGITS}) | {Category.SAVED, Category.TEMPORARY, Category.OF_BACKWARD}
+"""What a backward pass gives back at once are gradients of activations, as large as these."""
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -231,7 +233,7 @@ def _put_owners(
     for name, categories in (
         *_OWNERS,
         ("owner.kv_bytes", {Category.KV_APPEND}),
-        ("owner.activations_bytes", FORWARD - {Category.LOGITS}),
+        ("owner.activations_bytes", _ACTIVATIONS),
         ("owner.logits_bytes", {Category.LOGITS}),
     ):
         facts.put(name, sum(held.get(category, 0) for category in categories) or None, source, member)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..allocator.course import last_rise, live_by_category, phases, turnover
+from ..allocator.course import last_rise, live_by_category, turnover
 from ..allocator.owners import Ownership, ownership_of
+from ..allocator.phases import phases
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS
 from ..language import N_
@@ -74,7 +75,7 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
             for each in turnover(ownership, _MOST_OWNERS)
         ),
         phases=tuple(
-            PhaseSpan(each.name, float(times[each.begin]), float(times[min(each.end, len(trace) - 1)]))
+            PhaseSpan(each.name, float(times[each.begin]), float(times[min(each.end, len(trace) - 1)]), each.how_known)
             for each in phases(ownership)
         ),
         marks=_marks(snapshot, device, float(times[-1])) if has_times else (),

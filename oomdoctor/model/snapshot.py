@@ -35,6 +35,7 @@ ACTIONS = (
     "segment_unmap",
     "snapshot",
     "oom",
+    "annotate",
     "unknown",
 )
 """`events.action` indexes this."""
@@ -93,6 +94,8 @@ class Events:
     stack: IntColumn
     pool: IntColumn | None = None
     """As Segments.pool. None where no event says it, or all segments are of the default pool."""
+    note: IntColumn | None = None
+    """Index into Snapshot.notes; -1 for an event without one. None where no event has any."""
 
     def __len__(self) -> int:
         return len(self.action)
@@ -141,6 +144,8 @@ class Snapshot:
     """allocator_settings as found (plain values only)."""
     unknown_keys: tuple[str, ...] = ()
     annotations: tuple[Annotation, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What the program said of events (`_set_memory_metadata`, `_annotate_tensor`), each text once."""
     derived: dict[tuple[str, int], Any] = field(init=False, default_factory=dict, repr=False, compare=False)
     """What was computed of it, by what and for which device: a million events are replayed once, whoever asks."""
 

@@ -21,6 +21,7 @@ class PhaseSpan:
     """'load', 'forward', 'backward', 'optimizer', 'prefill', 'decode', 'generate'."""
     begin_seconds: float
     end_seconds: float
+    how_known: str = ""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,8 @@ class CutStream:
     """A pickle without most of its events."""
 
     rest: bytes
-    """A pickle of the content, the keys, the actions and the stacks."""
+    """A pickle of the content, the keys, the actions, the stacks, and for each other key of texts the only one that
+    its rows have, or None."""
     run: IntColumn
     columns: tuple[IntColumn, ...]
     """A column for each key; of texts their places in the memo."""
@@ -104,9 +105,9 @@ class CutStream:
 
     def resolved(self, loaded: object) -> CutContent:
         """The content, from what the rest is unpickled to. Raises InputRefused where the rows are no events."""
-        if not isinstance(loaded, tuple) or len(loaded) != 4:
+        if not isinstance(loaded, tuple) or len(loaded) != 5:
             raise InputRefused("its end is not that of a pickle")
-        content, keys, actions, stacks = loaded
+        content, keys, actions, stacks, texts = loaded
         if not all(type(one) is str for one in (*keys, *actions)) or keys[0] != "action" or len(set(keys)) < len(keys):
             raise InputRefused("rows of another kind than events")
         if (
@@ -122,11 +123,17 @@ class CutStream:
         numbers, pairs = columns(Kind.NUMBER), columns(Kind.PAIR)
         if _NUMBERS & set(keys) - set(numbers):
             raise InputRefused("no numbers where numbers should be")
+        of_texts = [key for key, own in zip(keys, self.kinds, strict=False) if own is Kind.TEXT][1:]
+        if any(key == _NOTE and text != "" for key, text in zip(of_texts, texts, strict=True)):
+            raise InputRefused("notes on events are read one by one")
         rows = EventRows(self.run, numbers, pairs, self.action, actions, self.stack, stacks, tuple(keys))
         return CutContent(content, rows)
 
 
 _NUMBERS = frozenset({"addr", "size", "stream", "time_us"})
+_NOTE = "user_metadata"
+"""What a program may say of each event; it is empty in nearly all snapshots."""
+_NO_TEXT = b"\x8c\x00"
 
 
 def cut_rows(pickled: bytes, tell: Tell = lambda share: None) -> CutStream | None:
@@ -294,7 +301,10 @@ class _Rows:
         puts: IntColumn,
         is_action: bool,
     ) -> IntColumn:
-        """The same for texts: the place of each in the memo, -1 for one that stands here. No action stands here."""
+        """The same for texts: the place of each in the memo, -1 less its length for one that stands here.
+
+        No action stands here.
+        """
         length = np.zeros(len(at), dtype=np.int64)
         value[:] = -1
         for code, bits in ((BINGET, 8), (LONG_BINGET, 32)):
@@ -315,6 +325,7 @@ class _Rows:
                 kept[row] = self.payload[begin : begin + int(size[row])].isascii()
             rows = rows[kept]
             length[rows] = 3 + size[kept]
+            value[rows] = -1 - size[kept]
             puts[rows] += 1
         return length
 
@@ -429,7 +440,12 @@ class _Rows:
         parts.append(self.payload[at : len(self.payload) - PADDING - 1])
         parts += [b"](", *self.layout.keys, b"e](", *map(fetch, action_at.tolist()), b"e]("]
         parts += [b"]" + tail for tail in self.tails]
-        parts += [*map(fetch, others), b"et."]
+        texts = [
+            self._only_text(column[rows], memo, self.puts[rows])
+            for column, kind in zip(columns[1:], self.layout.kinds[1:], strict=True)
+            if kind is Kind.TEXT
+        ]
+        parts += [*map(fetch, others), b"e](", *texts, b"et."]
         rest = b"".join(parts)
         return CutStream(
             rest=b"\x80\x04\x95" + len(rest).to_bytes(8, "little") + rest,
@@ -439,6 +455,15 @@ class _Rows:
             action=action.astype(np.int64),
             stack=stack,
         )
+
+    def _only_text(self, column: IntColumn, memo: IntColumn, puts: IntColumn) -> bytes:
+        """The operations that make the one text of a column, or None where it may have several."""
+        places = np.unique(column[column >= 0])
+        maker, is_here = _put_by(places, memo, puts)
+        elsewhere = places[~is_here]
+        if (column < -1).any() or (column[maker[is_here]] != -1).any() or len(elsewhere) > 1:
+            return b"N"
+        return fetch(int(elsewhere[0])) if len(elsewhere) else _NO_TEXT
 
     def _is_all_there(self, columns: tuple[IntColumn, ...], rows: IntColumn, memo: IntColumn) -> bool:
         """Whether all that a row refers to was in the memo before it."""

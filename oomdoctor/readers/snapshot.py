@@ -25,6 +25,7 @@ _ACTION_CODES = {name: code for code, name in enumerate(ACTIONS)} | {"workspace_
 """The allocator of torch_npu for workspaces of operators, whose segments and events stand beside the others."""
 _UNKNOWN_ACTION, _OOM = _ACTION_CODES["unknown"], _ACTION_CODES["oom"]
 _SMALL_SEGMENT_BYTES = 2 * MIB
+_LONGEST_NOTE = 200
 
 _TOP_KEYS = {"segments", "device_traces", "allocator_settings", "external_annotations", "host_segments", "host_traces"}
 _SEGMENT_KEYS = {
@@ -112,8 +113,9 @@ def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
     stacks = StackTable()
     segments, blocks, with_history = _memory(segment_rows, stacks)
     events, ooms, unknown_actions = [], [], set()
+    notes: dict[str, int] = {}
     for device, rows in enumerate(whole):
-        columns, failures, unknown = _events(device, rows, stacks, with_pools=bool(segments.pool.any()))
+        columns, failures, unknown = _events(device, rows, stacks, notes, with_pools=bool(segments.pool.any()))
         if cut is not None:
             columns, failures, more = _with_cut_rows(
                 traces[device], columns, failures, cut, stacks, with_pools=bool(segments.pool.any())
@@ -136,6 +138,7 @@ def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
         settings=dict(settings) if isinstance(settings, dict) else {},
         unknown_keys=_unknown_keys(top, segment_rows, whole, cut.keys if cut is not None else (), unknown_actions),
         annotations=read_annotations(top.get("external_annotations")),
+        notes=tuple(notes),
     )
 
 
@@ -253,8 +256,16 @@ def _event_pools(rows: list[_Row]) -> IntColumn | None:
     return integers([_pool_number(pool) for pool in pools], "pools of events")
 
 
+def _notes(rows: list[_Row], known: dict[str, int]) -> IntColumn | None:
+    """Index into `known`, to which new ones are added; None where no event has a note."""
+    found = [note[:_LONGEST_NOTE] if isinstance(note, str) else "" for note in field(rows, "user_metadata", "")]
+    if not any(found):
+        return None
+    return np.asarray([known.setdefault(note, len(known)) if note else -1 for note in found], dtype=np.int64)
+
+
 def _events(
-    device: int, rows: list[_Row], stacks: StackTable, *, with_pools: bool
+    device: int, rows: list[_Row], stacks: StackTable, notes: dict[str, int], *, with_pools: bool
 ) -> tuple[Events, list[SnapshotOom], set[str]]:
     """The columns of one device's trace, its out-of-memory events, and the names of actions not known."""
     actions = field(rows, "action")
@@ -269,6 +280,7 @@ def _events(
         time_us=integers(field(rows, "time_us", -1), "times of events"),
         stack=stacks.rows(field(rows, "frames")),
         pool=_event_pools(rows) if with_pools else None,
+        note=_notes(rows, notes),
     )
     failures = []
     for index in np.flatnonzero(action == _OOM).tolist():
@@ -339,6 +351,8 @@ def _with_cut_rows(
         time_us=whole(columns.time_us, number("time_us", -1)),
         stack=whole(columns.stack, stack_rows[cut.stack[chosen]]),
         pool=pools(),
+        # A row that was cut has none.
+        note=None if columns.note is None else whole(columns.note, np.full(chosen.stop - chosen.start, -1)),
     )
     return found, [replace(one, event_index=int(at[one.event_index])) for one in failures], unknown
 

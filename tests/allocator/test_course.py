@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
 
-from oomdoctor.allocator.course import last_rise, live_by_category, phases, turnover
+from oomdoctor.allocator.course import last_rise, live_by_category, turnover
 from oomdoctor.allocator.owners import Ownership
+from oomdoctor.allocator.phases import phases
 from oomdoctor.allocator.replay import replay
 from oomdoctor.allocator.stacks import Category
 from oomdoctor.model.thinning import extremes
@@ -50,7 +51,7 @@ def test_turnover_counts_what_was_allocated_within_the_window(tmp_path: Path) ->
         device.free(device.malloc(5 * MIB, STEP))
     device.free(kept[0])
     by_category = {each.category: each for each in turnover(_ownership(device, tmp_path), 10)}
-    state, activations = by_category[Category.OPTIMIZER_STATE], by_category[Category.ACTIVATION]
+    state, activations = by_category[Category.OF_OPTIMIZER], by_category[Category.ACTIVATION]
     assert (state.allocations, state.sizes, state.allocated_bytes) == (4, 1, 20 * MIB)
     assert (state.most_live_bytes, state.live_at_end_bytes) == (5 * MIB, 0)
     assert (activations.allocations, activations.sizes, activations.allocated_bytes) == (2, 2, 5 * MIB)

@@ -235,6 +235,29 @@ def test_keys_of_newer_versions_do_no_harm(tmp_path: Path, key: str, value: Any)
     assert was_cut or value == "x" * 300
 
 
+@pytest.mark.parametrize("empty", [[0], [], range(1000)], ids=["but one", "none", "all"])
+def test_notes_on_events_are_read_and_cost_nothing_where_there_are_none(tmp_path: Path, empty: Any) -> None:
+    """torch has one object for all empty texts, and one of its own for each note."""
+    device = _busy()
+    for number, event in enumerate(device.events):
+        frames = event.pop("frames")
+        event["user_metadata"] = "" if number in empty else f"step {number % 3}"
+        event["frames"] = frames
+    data = pickle.dumps(snapshot(device), 4)
+    cut, whole, _ = _both(data, tmp_path)
+    assert cut == whole
+    stream = cut_rows(data)
+    assert stream is not None
+    if len(empty) == 1000:
+        assert stream.resolved(pickle.loads(stream.rest)).rows.keys[-2:] == ("user_metadata", "frames")
+        assert cut["events 0 note"][0] is None
+    else:
+        with pytest.raises(InputRefused, match="notes"):
+            stream.resolved(pickle.loads(stream.rest))
+        assert cut["events 0 note"][0].count(-1) == len(empty)
+        assert max(cut["events 0 note"][0]) == 2
+
+
 @pytest.mark.parametrize("length", [3, 6, 8, 9, 30])
 def test_a_text_that_is_none_is_refused_though_nobody_reads_it(tmp_path: Path, length: int) -> None:
     device = _busy()
