@@ -50,13 +50,33 @@ def live_by_category(ownership: Ownership, events: IntColumn) -> Mapping[Categor
     return {category: row for category, row in zip(CATEGORIES, table, strict=True) if row.any()}
 
 
+def live_by_owner(ownership: Ownership, events: IntColumn, most: int) -> tuple[tuple[str, Category, IntColumn], ...]:
+    """Bytes live after each of `events` (ascending) of the owners that held most after one of them, and of all others
+    together (without a name), if any: owner, category of most of its bytes, curve.
+    """
+    names, owner = _owners(ownership)
+    table = _live_after(ownership, owner, len(names), events)
+    highest = table.max(axis=1)
+    rank = [place for place in np.argsort(-highest, kind="stable")[:most].tolist() if highest[place]]
+    held = np.zeros((len(names), len(CATEGORIES)), dtype=np.int64)
+    np.add.at(held, (owner, ownership.purposes.category), ownership.replay.lifetimes.size_bytes)
+    found = [(names[place], CATEGORIES[int(held[place].argmax())], table[place]) for place in rank]
+    rest = table.sum(axis=0) - sum((curve for _, _, curve in found), np.zeros(len(events), dtype=np.int64))
+    return (*found, *([("", Category.OTHER, rest)] if rest.any() else []))
+
+
+def _owners(ownership: Ownership) -> tuple[list[str], IntColumn]:
+    """The names of all owners, and which of them each lifetime has."""
+    names = list(dict.fromkeys(reading.owner for reading in ownership.readings))
+    number = {name: place for place, name in enumerate(names)}
+    of_kind = np.asarray([number[reading.owner] for reading in ownership.readings], dtype=np.int64)
+    return names, of_kind[ownership.kind]
+
+
 def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
     """The owners with most bytes allocated in the window, or most live at its peak or its end; the first by volume."""
     replay, lifetimes = ownership.replay, ownership.replay.lifetimes
-    names = list(dict.fromkeys(reading.owner for reading in ownership.readings))
-    number = {name: place for place, name in enumerate(names)}
-    owner_of_kind = np.asarray([number[reading.owner] for reading in ownership.readings], dtype=np.int64)
-    owner = owner_of_kind[ownership.kind]
+    names, owner = _owners(ownership)
     size, count = lifetimes.size_bytes, len(replay.events)
     begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < count
 

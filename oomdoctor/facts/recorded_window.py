@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..allocator.course import last_rise, live_by_category, turnover
+from ..allocator.course import last_rise, live_by_category, live_by_owner, turnover
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.phases import phases
 from ..allocator.replay import BEFORE_RING
@@ -14,7 +14,7 @@ from ..language import N_
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
 from ..model.thinning import extremes
-from ..model.window import CategoryCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
+from ..model.window import CategoryCourse, LineCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
 from .allocator import latest_oom
 from .deriver import device_member
 from .focus import focus
@@ -23,6 +23,7 @@ _MOST_POINTS = 400
 _MOST_AT_PEAK = 10
 _MOST_OF_RISE = 6
 _MOST_OWNERS = 12
+_MOST_LINES = 6
 _MOST_MARKS = 200
 _FEWEST_EVENTS = 8
 
@@ -82,6 +83,10 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
         failure_seconds=float(times[oom.event_index]) if oom is not None else None,
         disagreements=allocator.disagreement.total,
         source=snapshot.path,
+        lines=tuple(
+            LineCourse(owner, CATEGORY_WORDS[category] if owner else "", tuple(values.tolist()))
+            for owner, category, values in live_by_owner(ownership, shown, _MOST_LINES)
+        ),
     )
 
 

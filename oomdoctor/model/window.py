@@ -14,6 +14,17 @@ class CategoryCourse:
 
 
 @dataclass(frozen=True)
+class LineCourse:
+    """Live bytes of one owner at each point of the window."""
+
+    owner: str
+    """Empty: of all others together."""
+    category: str
+    """That of most of its bytes; empty for all others together."""
+    values_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class PhaseSpan:
     """A stretch of the window in which the program mostly did one thing. Times are those of events."""
 
@@ -90,3 +101,5 @@ class Window:
     disagreements: int
     """Contradictions between the events and the final state; 0: they agree."""
     source: str
+    lines: tuple[LineCourse, ...] = ()
+    """The owners that held most at some time, then all others; together they are what was live."""

@@ -20,7 +20,7 @@ from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .stacks_svg import stack_picture
 from .text import UNIT
 from .view import view_report
-from .window_svg import stacked_areas
+from .window_svg import stacked_areas, stacked_lines
 
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}
 """The languages as HTML names them."""
@@ -46,6 +46,7 @@ def render(diagnosis: Diagnosis) -> str:
             segment_map=segment_map,
             stacked_areas=stacked_areas,
             stack_picture=stack_picture,
+            stacked_lines=stacked_lines,
             misused=_(MISUSED),
             reckoned=_(RECKONED),
             estimated=_(ESTIMATED),

@@ -19,7 +19,7 @@ from .owners import HoldingView
 from .palette import CATEGORIES
 from .stacks import StackView
 from .timeline import Chart
-from .window import WindowView
+from .window import Area, WindowView
 
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
 _UNIT_BYTES = 512
@@ -37,7 +37,15 @@ def page_data(
     """The JSON for the page's data block; empty where nothing can be interactive. `<` is escaped: no text ends it."""
     data = {
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
-        "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
+        "windows": [
+            _window(window, f"{kind}-{number}", title, areas)
+            for number, window in enumerate(windows, 1)
+            for kind, title, areas in (
+                ("window", window.title, window.areas),
+                ("lines", window.lines_title, window.lines),
+            )
+            if kind == "window" or len(areas) > 1
+        ],
         "owners": list(_owners(holdings)),
         "stacks": [{"id": f"stacks-{number}", "where": view.where} for number, view in enumerate(stacks, 1)],
         "words": _words(),
@@ -60,7 +68,6 @@ def _words() -> dict[str, str]:
         "selected": _("Selected"),
         "event": _("event {number}"),
         "all": _("in all"),
-        "live": _("{place}, live memory"),
         "hint": _(" area is bytes; open a category by click or Enter, Escape goes back"),
         "held": _("Who held {place}"),
         "stacks": _(
@@ -108,15 +115,20 @@ def _steps(numbers: list[int]) -> list[int]:
     return [now - before for before, now in zip([0, *numbers], numbers, strict=False)]
 
 
-def _window(window: WindowView, number: int) -> dict[str, Any]:
+def _window(window: WindowView, name: str, title: str, areas: tuple[Area, ...]) -> dict[str, Any]:
     return {
-        "id": f"window-{number}",
-        "where": window.where,
+        "id": name,
+        "title": title,
         "timed": window.is_timed,
         "failed": window.failure is not None,
         "times": window.times_seconds,
         "areas": [
-            {"name": area.names, "colour": area.category.colour, "values": area.values_bytes} for area in window.areas
+            {
+                "name": f"{area.number} · {area.names}" if area.number else area.names,
+                "colour": area.category.colour,
+                "values": area.values_bytes,
+            }
+            for area in areas
         ],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -169,9 +170,20 @@ def _window(window: Window) -> dict[str, Any]:
             "owners": [asdict(each) for each in window.rise.owners],
         },
         "owners": [asdict(each) for each in window.owners],
+        "phases": list(_phases(window)),
         "disagreements": window.disagreements,
         "source": window.source,
     }
+
+
+def _phases(window: Window) -> Iterator[dict[str, Any]]:
+    """In the order of their first stretches."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for each in window.phases:
+        found.setdefault((each.name, each.how_known), []).append(each.end_seconds - each.begin_seconds)
+    for (name, how), took in found.items():
+        seconds = round(sum(took), 6) if window.has_times else None
+        yield {"name": name, "how_known": how, "stretches": len(took), "seconds": seconds}
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:

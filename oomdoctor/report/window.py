@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..language import _, ngettext, tidy, told
 from ..model.printable import one_line
 from ..model.units import format_bytes, format_seconds
 from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
-from .palette import Category, category_of, draw_order
+from .palette import UNATTRIBUTED, Category, category_of, draw_order
 from .text import format_share, listed
 
 _LINE = 200
@@ -25,6 +25,8 @@ class Area:
     above: tuple[tuple[float, float], ...]
     values_bytes: tuple[int, ...]
     most: str
+    number: str = ""
+    """What stands in it where there is room."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Band:
     name: str
     start: float
     width: float
+    how_known: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class WindowView:
     where: str
     sentences: tuple[str, ...]
     areas: tuple[Area, ...]
+    lines: tuple[Area, ...]
+    """The same memory by owner."""
     peak: tuple[float, float]
     peak_label: str
     failure: float | None
@@ -75,6 +80,8 @@ class WindowView:
     duration: str
     phases: tuple[Band, ...]
     marks: tuple[Band, ...]
+    how_phases: tuple[str, ...]
+    """How what the program did is known."""
     at_peak: tuple[HeldView, ...]
     rise: str
     """What is said over the owners of the rise; empty where there was none."""
@@ -83,7 +90,10 @@ class WindowView:
     is_timed: bool
     times_seconds: tuple[float, ...]
     """Of the points of the areas: from the failure (or the end) on; numbers of events where there are no times."""
+    title: str
     in_words: str
+    lines_title: str
+    lines_in_words: str
 
 
 def view_window(window: Window) -> WindowView:
@@ -93,14 +103,15 @@ def view_window(window: Window) -> WindowView:
     ceiling = max(1.0, 1.04 * window.peak_bytes)
     largest = max((each.bytes for each in window.at_peak), default=0)
     areas = tuple(_areas(window, begin, span, ceiling))
+    lines = tuple(_lines(window, begin, span, ceiling))
     duration = format_seconds(span) if window.has_times else _("{number} events").format(number=f"{window.events:,}")
     peak_label = _("most: {size}").format(size=format_bytes(window.peak_bytes))
-    most = _("; ").join(_("{names} at most {size}").format(names=area.names, size=area.most) for area in areas)
     where = one_line(told(window.where), 60)
     return WindowView(
         where=where,
         sentences=tuple(_sentences(window, duration)),
         areas=areas,
+        lines=lines,
         peak=((window.peak_seconds - begin) / span, window.peak_bytes / ceiling),
         peak_label=peak_label,
         failure=None if window.failure_seconds is None else (window.failure_seconds - begin) / span,
@@ -108,6 +119,7 @@ def view_window(window: Window) -> WindowView:
         duration=duration,
         phases=tuple(_bands(window.phases, begin, span)),
         marks=tuple(_bands(window.marks, begin, span)),
+        how_phases=tuple(_how_phases(window.phases)),
         at_peak=tuple(
             HeldView(
                 owner=one_line(told(each.owner), _LINE),
@@ -124,10 +136,26 @@ def view_window(window: Window) -> WindowView:
         turnover=tuple(map(_turnover, window.owners)),
         is_timed=window.has_times,
         times_seconds=tuple(round(time - _zero(window), 6) for time in window.times_seconds),
-        in_words=_("{place} over {time}: {peak}; {areas}.").format(
-            place=window.where, time=duration, peak=peak_label, areas=most
-        ),
+        title=_("{place}: live memory by category").format(place=where),
+        in_words=_in_words(where, duration, peak_label, areas),
+        lines_title=_("{place}: live memory by owner").format(place=where),
+        lines_in_words=_in_words(where, duration, peak_label, lines),
     )
+
+
+def _in_words(where: str, duration: str, peak_label: str, areas: tuple[Area, ...]) -> str:
+    most = _("; ").join(_("{names} at most {size}").format(names=area.names, size=area.most) for area in areas)
+    return _("{place} over {time}: {peak}; {areas}.").format(place=where, time=duration, peak=peak_label, areas=most)
+
+
+def _how_phases(spans: tuple[PhaseSpan, ...]) -> Iterator[str]:
+    """Each way in which phases are known, and which ones are."""
+    names: dict[str, dict[str, None]] = {}
+    for each in spans:
+        names.setdefault(each.how_known, {})[told(each.name)] = None
+    for how, known in names.items():
+        if how:
+            yield _("{phases}: {how}").format(phases=listed(list(known)), how=told(how))
 
 
 def _zero(window: Window) -> float:
@@ -217,23 +245,46 @@ def _from_failure(window: Window) -> str:
 
 def _areas(window: Window, begin: float, span: float, ceiling: float) -> Iterator[Area]:
     """Categories of one colour are one area; what a bar draws first lies lowest."""
-    at = [(time - begin) / span for time in window.times_seconds]
     groups: dict[str, tuple[Category, list[str], list[int]]] = {}
     for course in window.categories:
         category = category_of(course.name)
-        _, names, values = groups.setdefault(category.key, (category, [], [0] * len(at)))
+        _, names, values = groups.setdefault(category.key, (category, [], [0] * len(window.times_seconds)))
         names.append(told(course.name))
         values[:] = [old + new for old, new in zip(values, course.values_bytes, strict=True)]
+    rows = [
+        (category, one_line(listed(names), _LINE), values, "")
+        for category, names, values in sorted(groups.values(), key=lambda group: draw_order(group[0]))
+    ]
+    yield from _piled(rows, [(time - begin) / span for time in window.times_seconds], ceiling)
+
+
+def _lines(window: Window, begin: float, span: float, ceiling: float) -> Iterator[Area]:
+    """Each owner is an area of its category's colour; a number tells those of one colour apart."""
+    rows = [
+        (
+            category_of(line.category) if line.owner else UNATTRIBUTED,
+            one_line(told(line.owner), _LINE) if line.owner else _("all others"),
+            list(line.values_bytes),
+            str(number) if line.owner else "",
+        )
+        for number, line in enumerate(window.lines, 1)
+    ]
+    yield from _piled(rows, [(time - begin) / span for time in window.times_seconds], ceiling)
+
+
+def _piled(rows: Sequence[tuple[Category, str, list[int], str]], at: list[float], ceiling: float) -> Iterator[Area]:
+    """Areas that lie on each other, the first lowest."""
     below = [0] * len(at)
-    for category, names, values in sorted(groups.values(), key=lambda group: draw_order(group[0])):
+    for category, names, values, number in rows:
         above = [old + new for old, new in zip(below, values, strict=True)]
         yield Area(
             category=category,
-            names=one_line(listed(names), _LINE),
+            names=names,
             below=tuple(zip(at, (value / ceiling for value in below), strict=True)),
             above=tuple(zip(at, (value / ceiling for value in above), strict=True)),
             values_bytes=tuple(values),
             most=format_bytes(max(values)),
+            number=number,
         )
         below = above
 
@@ -242,7 +293,7 @@ def _bands(spans: tuple[PhaseSpan, ...], begin: float, span: float) -> Iterator[
     for each in spans:
         start = min(max((each.begin_seconds - begin) / span, 0.0), 1.0)
         stop = min(max((each.end_seconds - begin) / span, start), 1.0)
-        yield Band(one_line(told(each.name), 80), start, stop - start)
+        yield Band(one_line(told(each.name), 80), start, stop - start, told(each.how_known))
 
 
 def _turnover(each: OwnerCourse) -> TurnoverView:

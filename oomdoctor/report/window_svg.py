@@ -1,4 +1,4 @@
-"""The recorded window as static SVG: live bytes stacked by category, what the program did below them."""
+"""The recorded window as static SVG: live bytes stacked by category or by owner, what the program did below them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from .svg import at, picture
 from .window import Area, Band, WindowView
 
 _TOP, _HEIGHT, _BAND = 20, 200, 17
+_LETTER = 13
 
 
 def stacked_areas(view: WindowView, name: str) -> Markup:
-    """The picture. `name` makes ids unique in the document."""
+    """By category. `name` makes ids unique in the document."""
+    return _picture(view, view.areas, name, view.title, view.in_words)
+
+
+def stacked_lines(view: WindowView, name: str) -> Markup:
+    """The same by the line that allocated it."""
+    return _picture(view, view.lines, name, view.lines_title, view.lines_in_words)
+
+
+def _picture(view: WindowView, areas: tuple[Area, ...], name: str, title: str, in_words: str) -> Markup:
     bottom = _TOP + _HEIGHT
     parts = [
         Markup('<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 1000" preserveAspectRatio="none">').format(
             _TOP, _HEIGHT
         ),
-        # Each down to the axis, the highest first: what lies on it covers the rest.
-        *(_area(area) for area in reversed(view.areas)),
+        # Each reaches down to the axis: the lower ones lie over it.
+        *(_area(area) for area in reversed(areas)),
         Markup("</svg>"),
+        *(_number(area) for area in areas if area.number),
         Markup('<line class="axis" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom),
         _peak(view),
     ]
@@ -48,16 +59,31 @@ def stacked_areas(view: WindowView, name: str) -> Markup:
             '<text class="tick" x="100%" y="{0}" text-anchor="end">{1}</text>'
         ).format(top + 12, end, _("start of the recording"))
     )
-    return picture(
-        "timeline", name, top + 18, _("{place}: live memory by category").format(place=view.where), view.in_words, parts
-    )
+    return picture("timeline", name, top + 18, title, in_words, parts)
 
 
 def _area(area: Area) -> Markup:
     upper = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.0f}" for x, y in area.above)
-    return Markup('<path class="area" fill="{}" d="M0 1000L{}L1000 1000z"><title>{}</title></path>').format(
-        area.category.colour, upper, _("{names}: at most {size}").format(names=area.names, size=area.most)
+    begin, end = (f"{1000 * area.above[place][0]:.1f}" for place in (0, -1))
+    return Markup('<path class="area" fill="{}" d="M{} 1000L{}L{} 1000z"><title>{}</title></path>').format(
+        area.category.colour, begin, upper, end, _("{names}: at most {size}").format(names=area.names, size=area.most)
     )
+
+
+def _number(area: Area) -> Markup:
+    """Where the area is highest, if it has room there."""
+    place = max(range(len(area.above)), key=lambda point: area.above[point][1] - area.below[point][1])
+    (x, above), (_x, below) = area.above[place], area.below[place]
+    if (above - below) * _HEIGHT < _LETTER:
+        return Markup("")
+    # On its own ground: the area may be narrower than the number.
+    return Markup(
+        '<svg x="{}" y="{:.1f}" width="1" height="1" overflow="visible"><rect fill="{}" x="{}" y="-8" width="16" '
+        'height="16" rx="3"/><text class="number-in" x="{}" y="4" text-anchor="middle">{}</text></svg>'
+    ).format(
+        at(x), _TOP + _HEIGHT * (1 - (above + below) / 2), area.category.colour, *((1, 9) if x < 0.5 else (-17, -9)),
+        area.number,
+    )  # fmt: skip
 
 
 def _peak(view: WindowView) -> Markup:
@@ -76,8 +102,9 @@ def _band(band: Band, kind: str) -> Markup:
         if band.width * 1080 > 7 * cells(band.name) + 12
         else Markup("")
     )
+    title = _("{phases}: {how}").format(phases=band.name, how=band.how_known) if band.how_known else band.name
     # A picture inside the picture clips a label that a narrow window leaves no room for.
     return Markup(
         '<svg class="{}" x="{}" width="{}" height="{}"><title>{}</title>'
         '<rect fill="none" stroke="currentColor" width="100%" height="100%"/>{}</svg>'
-    ).format(kind, at(band.start), at(max(band.width, 0.001)), _BAND, band.name, label)
+    ).format(kind, at(band.start), at(max(band.width, 0.001)), _BAND, title, label)

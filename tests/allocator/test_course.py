@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
 
-from oomdoctor.allocator.course import last_rise, live_by_category, turnover
+from oomdoctor.allocator.course import last_rise, live_by_category, live_by_owner, turnover
 from oomdoctor.allocator.owners import Ownership
 from oomdoctor.allocator.phases import phases
 from oomdoctor.allocator.replay import replay
@@ -138,3 +138,65 @@ def test_thinned_values_keep_the_highest_and_the_lowest(values: list[int], most:
     kept = column[extremes(column, most)]
     assert (kept.max(), kept.min()) == (column.max(), column.min())
     assert len(kept) <= max(most, 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), min_size=9, max_size=60))
+def test_owners_add_up_after_every_event_and_none_that_held_more_is_left_out(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, int, bool]]
+) -> None:
+    device, live = Device(), []
+    for line, size, frees in program:
+        live.append((device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]), line, size))
+        if frees:
+            device.free(live.pop(size % len(live))[0])
+    ownership = _ownership(device, tmp_path_factory.getbasetemp())
+    events = np.arange(len(device.events))
+    found = live_by_owner(ownership, events, 4)
+    assert sum(values for _, _, values in found).tolist() == device.live
+    slow: dict[str, list[int]] = {}
+    held: dict[int, tuple[str, int]] = {}
+    for number, event in enumerate(device.events):
+        if event["action"] == "alloc":
+            held[event["addr"]] = f"/home/me/main.py:{event['frames'][0]['line']} in f", event["size"]
+        elif event["action"] == "free_completed":
+            del held[event["addr"]]
+        for owner, size in held.values():
+            slow.setdefault(owner, [0] * len(device.events))[number] += size
+    named = {owner: values.tolist() for owner, _, values in found if owner}
+    assert all(values == slow[owner] for owner, values in named.items())
+    assert len(named) == min(4, len(slow))
+    assert min(map(max, named.values())) >= max((max(slow[o]) for o in slow.keys() - named.keys()), default=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.booleans()), min_size=9, max_size=60),
+    st.integers(6, 200),
+)
+def test_turnover_is_that_of_a_slow_replay(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, int, bool]], ring: int
+) -> None:
+    device, live = Device(), []
+    for line, size, frees in program:
+        live.append(device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]))
+        if frees:
+            device.free(live.pop(size % len(live)))
+    ownership = _ownership(device, tmp_path_factory.getbasetemp(), ring)
+    trace = device.events[-ring:]
+    found = {each.owner: each for each in turnover(ownership, 10)}
+    for line in range(4):
+        mine = [n for n, e in enumerate(trace) if e["action"] == "alloc" and e["frames"][0]["line"] == line]
+        if not mine:
+            continue
+        each = found[f"/home/me/main.py:{line} in f"]
+        assert each.allocations == len(mine)
+        assert each.sizes == len({trace[n]["size"] for n in mine})
+        assert each.allocated_bytes == sum(trace[n]["size"] for n in mine)
+        lives = []
+        for n in mine:
+            ends = [
+                e["time_us"] for e in trace[n:] if e["action"] == "free_completed" and e["addr"] == trace[n]["addr"]
+            ]
+            lives += [ends[0] - trace[n]["time_us"]] if ends else []
+        assert each.median_lifetime_us == (int(np.median(lives)) if lives else None)

@@ -75,48 +75,48 @@ def report(tmp_path: Path) -> Path:
 
 def test_the_pointer_reads_values(opened: Any, report: Path) -> None:
     page = opened(report, viewport=WIDE).page
-    over = page.locator(".window .u-over")
+    over = page.locator(".window .u-over").first
     over.scroll_into_view_if_needed()
     box = over.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert "in all" in page.locator(".window .reading").inner_text()
+    assert "in all" in page.locator(".window .reading").first.inner_text()
 
 
 def test_dragging_zooms_and_escape_shows_all_again(opened: Any, report: Path) -> None:
     page = opened(report, viewport=WIDE).page
-    over = page.locator(".window .u-over")
+    over = page.locator(".window .u-over").first
     over.scroll_into_view_if_needed()
     box = over.bounding_box()
-    before = page.locator(".window canvas").screenshot()
+    before = page.locator(".window canvas").first.screenshot()
     page.mouse.move(box["x"] + 100, box["y"] + 50)
     page.mouse.down()
     page.mouse.move(box["x"] + 300, box["y"] + 50)
     page.mouse.up()
     page.mouse.move(5, 5)
-    zoomed = page.locator(".window canvas").screenshot()
+    zoomed = page.locator(".window canvas").first.screenshot()
     assert zoomed != before
-    page.locator(".window .live").focus()
+    page.locator(".window .live").first.focus()
     page.keyboard.press("Escape")
     page.wait_for_timeout(100)
-    assert page.locator(".window canvas").screenshot() != zoomed
+    assert page.locator(".window canvas").first.screenshot() != zoomed
 
 
 def test_the_keyboard_reads_values(opened: Any, report: Path) -> None:
     page = opened(report, viewport=WIDE).page
-    page.locator(".window .live").focus()
+    page.locator(".window .live").first.focus()
     page.keyboard.press("ArrowLeft")
-    first = page.locator(".window .reading").inner_text()
+    first = page.locator(".window .reading").first.inner_text()
     page.keyboard.press("ArrowLeft")
     assert first
-    assert page.locator(".window .reading").inner_text() != first
+    assert page.locator(".window .reading").first.inner_text() != first
 
 
 def test_print_shows_the_static_pictures(opened: Any, report: Path) -> None:
     page = opened(report, viewport=WIDE).page
-    assert not page.locator(".window svg.timeline").is_visible()
+    assert not page.locator(".window svg.timeline").first.is_visible()
     page.emulate_media(media="print")
-    assert page.locator(".window svg.timeline").is_visible()
-    assert not page.locator(".window .uplot").is_visible()
+    assert page.locator(".window svg.timeline").first.is_visible()
+    assert not page.locator(".window .uplot").first.is_visible()
 
 
 def test_a_category_of_owners_opens_and_closes(opened: Any, tmp_path: Path) -> None:

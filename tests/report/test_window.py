@@ -113,3 +113,25 @@ def test_names_cannot_act_in_the_page(tmp_path: Path) -> None:
     page = render(diagnose([_path(tmp_path, device)]), "html")
     assert "</title><script>" not in page
     assert "\u202e" not in page
+
+
+def test_the_lines_together_are_what_was_live_and_keep_the_peak(tmp_path: Path) -> None:
+    device = programs.level_training()
+    (window,) = diagnose([_path(tmp_path, device)]).windows
+    together = [sum(values) for values in zip(*(line.values_bytes for line in window.lines), strict=True)]
+    assert together == [sum(values) for values in zip(*(one.values_bytes for one in window.categories), strict=True)]
+    assert max(together) == window.peak_bytes == max(device.live)
+    assert [line.owner for line in window.lines if not line.owner] == [""] * (len(window.lines) > 6)
+    page = Page(render(diagnose([_path(tmp_path, device)]), "html"))
+    by_line = next(each for each in json.loads(page.data)["windows"] if each["id"] == "lines-1")
+    assert [area["values"] for area in by_line["areas"]] == [list(line.values_bytes) for line in window.lines]
+    assert by_line["areas"][0]["name"].startswith("1 · ")
+
+
+def test_how_each_phase_is_known_is_said(tmp_path: Path) -> None:
+    diagnosis = diagnose([_path(tmp_path, programs.level_training())])
+    told = view_window(diagnosis.windows[0]).how_phases
+    assert "backward: no Python frame: the autograd thread has none" in told
+    assert all(how in render(diagnosis, "html") for how in told)
+    (window,) = json.loads(render(diagnosis, "json"))["windows"]
+    assert {each["how_known"] for each in window["phases"]} == {how.split(": ", 1)[1] for how in told}

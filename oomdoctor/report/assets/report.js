@@ -257,7 +257,7 @@
           order.map(function (place) { return [chart.areas[place].name, chart.areas[place].values[at]]; })
         );
       }
-    }, [chart.times].concat(order.map(function (place) { return sums[place]; })), say(words.live, { place: chart.where }));
+    }, [chart.times].concat(order.map(function (place) { return sums[place]; })), chart.title);
   }
 
   // Who held what, as nested rectangles. A category opens by click or Enter; Escape goes back.
