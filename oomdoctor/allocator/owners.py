@@ -65,6 +65,8 @@ class Share:
     """Blocks."""
     known_by: KnownBy
     how_known: str
+    part_by_stack: str
+    """The part by what allocated it alone, which another recording tells alike, however long it is."""
 
 
 @dataclass(frozen=True)
@@ -170,11 +172,11 @@ class Ownership:
         keys, group = np.unique((kind * _USES + use) * told + purpose, return_inverse=True)
         held, count = np.zeros(len(keys), dtype=np.int64), np.bincount(group, minlength=len(keys))
         np.add.at(held, group, size)
-        found: dict[tuple[str, str, str], Share] = {}
+        found: dict[tuple[str, str, str, str], Share] = {}
         for key, bytes_, number in zip(keys.tolist(), held.tolist(), count.tolist(), strict=True):
             of_block, purpose = divmod(key, told)
             share = self._share(of_block // _USES, of_block % _USES, purpose, cache_owner, bytes_, number)
-            same = (share.owner, share.part, share.how_known)
+            same = (share.owner, share.part, share.how_known, share.part_by_stack)
             if same in found:
                 share = replace(share, bytes=found[same].bytes + bytes_, count=found[same].count + number)
             found[same] = share
@@ -183,19 +185,23 @@ class Ownership:
     def _share(self, kind: int, use: int, purpose: int, cache_owner: str | None, size: int, count: int) -> Share:
         reading = self.readings[kind]
         if use == _WORKSPACE:
-            return Share(N_("workspace of cuBLAS"), WORKSPACE, None, size, count, KnownBy.ALLOCATOR, BY_SIZE)
+            return Share(N_("workspace of cuBLAS"), WORKSPACE, None, size, count, KnownBy.ALLOCATOR, BY_SIZE, WORKSPACE)
         if use == _GRAPH_POOL:
-            return Share(reading.owner, GRAPH_POOLS, None, size, count, KnownBy.ALLOCATOR, N_("in a private pool"))
+            how = N_("in a private pool")
+            return Share(reading.owner, GRAPH_POOLS, None, size, count, KnownBy.ALLOCATOR, how, GRAPH_POOLS)
         if use == _PENDING:
-            return Share(reading.owner, WAITING, None, size, count, KnownBy.ALLOCATOR, N_("by the state of the block"))
+            how = N_("by the state of the block")
+            return Share(reading.owner, WAITING, None, size, count, KnownBy.ALLOCATOR, how, WAITING)
         place, told = divmod(purpose, len(HOW_KNOWN))
         category = CATEGORIES[place]
+        by_stack = CATEGORY_PARTS[reading.category]
         if self._is_cache(kind, cache_owner):
             category, told = Category.KV_APPEND, BY_STACK
+            by_stack = CATEGORY_PARTS[category]
         known = category not in (Category.UNKNOWN, Category.OTHER)
         known_by = KnownBy.STACKS if known else KnownBy.NOT_KNOWN
         how = _NAMES_DO_NOT_TELL if category is Category.OTHER else HOW_KNOWN[told] or self._how_known([kind])
-        return Share(reading.owner, CATEGORY_PARTS[category], category, size, count, known_by, how)
+        return Share(reading.owner, CATEGORY_PARTS[category], category, size, count, known_by, how, by_stack)
 
     def _is_cache(self, kind: int, cache_owner: str | None) -> bool:
         reading = self.readings[kind]

@@ -194,7 +194,9 @@ def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid:
     categories: dict[str, Held] = {}
     stacks: dict[Stack, Held] = {}
     for share in ownership.shares(event):
-        categories[share.part] = categories.get(share.part, NOTHING) + Held(share.bytes, share.count)
+        # One recording may show when such blocks are freed, the other may not: compared is what both can tell.
+        part = share.part_by_stack
+        categories[part] = categories.get(part, NOTHING) + Held(share.bytes, share.count)
     for kind, frames in enumerate(snapshot.stacks):
         if count[kind]:
             stack = _own_frames(frames)

@@ -1,6 +1,7 @@
 """A snapshot as a trace in Chrome's JSON format, which ui.perfetto.dev and chrome://tracing open.
 
-Per device: a counter of live bytes and of reserved ones, one slice an allocation, an instant an out-of-memory event.
+Per device: a counter of live bytes and of reserved ones, one slice an allocation, an instant an out-of-memory event,
+what the program did, and what it annotated itself.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from ..allocator.owners import Ownership, ownership_of
+from ..allocator.phases import phases
+from ..allocator.purposes import CATEGORIES
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import is_python
 from ..language import _
-from ..model.snapshot import Frame, Snapshot
+from ..model.snapshot import Frame, IntColumn, Snapshot
 from .tables import stack_text
 
 _Event = dict[str, Any]
+_PHASES, _ANNOTATIONS = 1_000_001, 1_000_002
+"""Tracks beside those of the devices, which are called by their numbers."""
 
 
 def write_perfetto(snapshot: Snapshot, path: Path, least_bytes: int) -> None:
@@ -49,7 +54,10 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
     begin = int(times[0]) if len(times) else 0
     times = np.append(times, (int(times[-1]) if len(times) else 0) + 1)
 
-    name = f"{ownership.snapshot.backend}:{device}" + ("" if timed else _(" (no times recorded: 1 µs an event)"))
+    backend = ownership.snapshot.backend
+    # torch calls the devices of both `cuda`.
+    name = f"cuda:{device} (CUDA or HIP)" if backend == "cuda or hip" else f"{backend}:{device}"
+    name += "" if timed else _(" (no times recorded: 1 µs an event)")
     yield {"ph": "M", "name": "process_name", "pid": device, "args": {"name": name}}
     counters = zip(times[:-1].tolist(), allocator.live_bytes.tolist(), allocator.reserved_bytes.tolist(), strict=True)
     yield _counter(device, begin, allocator.before_bytes, allocator.reserved_before_bytes)
@@ -59,7 +67,8 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
     for row in np.flatnonzero(lifetimes.size_bytes >= least_bytes).tolist():
         reading = ownership.readings[int(ownership.kind[row])]
         start, stack = int(lifetimes.start[row]), int(lifetimes.stack[row])
-        slice_ = {"cat": reading.category.value, "name": reading.owner, "id": row, "pid": device, "tid": device}
+        category = CATEGORIES[int(ownership.purposes.category[row])].value
+        slice_ = {"cat": category, "name": reading.owner, "id": row, "pid": device, "tid": device}
         began = begin if start == BEFORE_RING else int(times[start])
         arguments: dict[str, Any] = {"bytes": int(lifetimes.size_bytes[row])}
         if stack >= 0:
@@ -69,12 +78,33 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
         yield {**slice_, "ph": "b", "ts": began, "args": arguments}
         yield {**slice_, "ph": "e", "ts": int(times[int(lifetimes.end[row])])}
 
+    yield from _named_stretches(ownership, times, timed)
     for oom in ownership.snapshot.ooms:
         if oom.device == device:
             yield {
                 "ph": "i", "s": "p", "name": _("out of memory"), "pid": device, "tid": device,
                 "ts": int(times[oom.event_index]),
                 "args": {"requested_bytes": oom.requested_bytes, "free_bytes": oom.free_bytes},
+            }  # fmt: skip
+
+
+def _named_stretches(ownership: Ownership, times: IntColumn, timed: bool) -> Iterator[_Event]:
+    """What the program did, and what it annotated itself: a track each."""
+    device, last = ownership.replay.device, len(times) - 1
+    for track, name in ((_PHASES, "phases"), (_ANNOTATIONS, "annotations")):
+        yield {"ph": "M", "name": "thread_name", "pid": device, "tid": track, "args": {"name": name}}
+    for each in phases(ownership):
+        begin, end = int(times[each.begin]), int(times[min(each.end, last)])
+        yield {
+            "ph": "X", "cat": "phase", "name": each.name, "pid": device, "tid": _PHASES,
+            "ts": begin, "dur": max(end - begin, 1), "args": {"how known": each.how_known},
+        }  # fmt: skip
+    for mark in ownership.snapshot.annotations if timed else ():
+        if mark.device == device:
+            end = int(times[-1]) if mark.end_us is None else mark.end_us
+            yield {
+                "ph": "X", "cat": "annotation", "name": mark.name, "pid": device, "tid": _ANNOTATIONS,
+                "ts": mark.begin_us, "dur": max(end - mark.begin_us, 1),
             }  # fmt: skip
 
 

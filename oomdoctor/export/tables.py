@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..allocator.owners import ownership_of
+from ..allocator.purposes import CATEGORIES, HOW_KNOWN
 from ..allocator.replay import BEFORE_RING
 from ..model.snapshot import ACTIONS, BLOCK_STATES, Frame, Snapshot
 
@@ -30,7 +31,8 @@ def allocations(snapshot: Snapshot) -> Table:
     """One row an allocation that the history or the final state shows.
 
     `start_event` is empty for what stood before the recording began, `end_event` for what is still live. Times are Unix
-    microseconds, empty where the schema has none. `owner` and `category` are read from the stack.
+    microseconds, empty where the schema has none. `owner` is read from the
+    stack, `category` from it, from when the block was freed and from what the program says: `category_known_by`.
     """
     parts = [_allocations_on(snapshot, device) for device in snapshot.devices]
     names = parts[0].keys() if parts else _allocations_on(snapshot, 0).keys()
@@ -40,7 +42,8 @@ def allocations(snapshot: Snapshot) -> Table:
 def events(snapshot: Snapshot) -> Table:
     """One row a recorded event, as torch wrote it; addresses and streams are unsigned 64-bit numbers."""
     columns: dict[str, list[Any]] = {
-        name: [] for name in ("device", "event", "action", "address", "size_bytes", "stream", "time_us", "stack")
+        name: []
+        for name in ("device", "event", "action", "address", "size_bytes", "stream", "time_us", "stack", "note")
     }
     for trace in snapshot.events:
         columns["device"] += [trace.device] * len(trace)
@@ -51,6 +54,8 @@ def events(snapshot: Snapshot) -> Table:
         columns["stream"] += trace.stream.tolist()
         columns["time_us"] += _known(trace.time_us.tolist())
         columns["stack"] += _known(trace.stack.tolist())
+        notes = [None] * len(trace) if trace.note is None else trace.note.tolist()
+        columns["note"] += [snapshot.notes[note] if note is not None and note >= 0 else None for note in notes]
     return Table("events", columns)
 
 
@@ -124,7 +129,7 @@ def _allocations_on(snapshot: Snapshot, device: int) -> dict[str, list[Any]]:
     lifetimes, trace = ownership.replay.lifetimes, ownership.replay.events
     begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < len(trace)
     times = np.append(trace.time_us, -1)  # the last stands for "no such event"
-    readings = [ownership.readings[kind] for kind in ownership.kind.tolist()]
+    owners, purposes = [reading.owner for reading in ownership.readings], ownership.purposes
     return {
         "device": [device] * len(lifetimes),
         "start_event": _where(lifetimes.start.tolist(), begun.tolist()),
@@ -132,8 +137,9 @@ def _allocations_on(snapshot: Snapshot, device: int) -> dict[str, list[Any]]:
         "start_time_us": _known(times[np.where(begun, lifetimes.start, -1)].tolist()),
         "end_time_us": _known(times[np.where(ended, lifetimes.end, -1)].tolist()),
         "size_bytes": lifetimes.size_bytes.tolist(),
-        "owner": [reading.owner for reading in readings],
-        "category": [reading.category.value for reading in readings],
+        "owner": [owners[kind] for kind in ownership.kind.tolist()],
+        "category": [CATEGORIES[number].value for number in purposes.category.tolist()],
+        "category_known_by": [HOW_KNOWN[number] or "recorded stack" for number in purposes.how.tolist()],
         "stack": _known(lifetimes.stack.tolist()),
     }
 

@@ -113,7 +113,8 @@ def _put_record(evidence: Evidence, record: DeviceOomRecord, member: str, is_cap
         total = size
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", record.device, source, member)
-    facts.put("oom.backend", "cuda" if record.requested_bytes is not None else None, source)
+    backend = "hip" if run is not None and "+rocm" in run.versions.get("torch", "") else "cuda"
+    facts.put("oom.backend", backend if record.requested_bytes is not None else None, source)
     facts.put("oom.requested_bytes", record.requested_bytes, source, member)
     facts.put("oom.total_bytes", total, source, member)
     facts.put("oom.free_bytes", free, source, member)

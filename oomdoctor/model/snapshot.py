@@ -133,7 +133,7 @@ class Snapshot:
     schema: str
     """'native', 'history' (blocks carry a history list), 'state-only', …"""
     backend: str
-    """'cuda', 'hip', 'xpu', 'npu' or 'unknown'."""
+    """'cuda', 'hip', 'xpu', 'npu', 'cuda or hip' (torch calls both cuda: only native frames tell) or 'unknown'."""
     segments: Segments
     blocks: Blocks
     events: tuple[Events, ...]

@@ -371,13 +371,18 @@ def _schema(content: object, with_history: bool, events: list[Events]) -> str:
 
 
 def _backend(stacks: StackTable, settings: object) -> str:
-    """From what the stacks and settings name; 'unknown' where they name nothing."""
+    """From what the stacks and settings name; 'unknown' where they name nothing.
+
+    The settings of ROCm have the same names as those of CUDA.
+    """
     for mark, backend in _BACKEND_MARKS:
         if any(mark in frame.file or mark in frame.function for frame in stacks.frames):
             return backend
     if not isinstance(settings, Mapping):
         return "unknown"
-    return "cuda" if "PYTORCH_CUDA_ALLOC_CONF" in settings else "xpu" if settings.keys() == _XPU_SETTINGS else "unknown"
+    if "PYTORCH_CUDA_ALLOC_CONF" in settings:
+        return "cuda or hip"
+    return "xpu" if settings.keys() == _XPU_SETTINGS else "unknown"
 
 
 def _unknown_keys(

@@ -117,6 +117,33 @@ def test_small_allocations_have_no_slice_of_their_own(path: Path) -> None:
     assert all(e["args"]["bytes"] >= 1 << 20 for e in _trace(path, "--at-least", "1MiB") if e["ph"] == "b")
 
 
+def test_what_the_program_did_and_said_is_in_the_trace(tmp_path: Path, device: Device) -> None:
+    content = snapshot(device)
+    times = [event["time_us"] for event in content["device_traces"][0]]
+    content["external_annotations"] = [
+        {"stage": "START", "name": "evaluate", "device": 0, "time_us": times[5]},
+        {"stage": "END", "name": "evaluate", "device": 0, "time_us": times[9]},
+    ]
+    slices = [e for e in _trace(write(tmp_path / "s.pickle", content)) if e["ph"] == "X"]
+    (mark,) = [e for e in slices if e["cat"] == "annotation"]
+    assert (mark["name"], mark["ts"], mark["dur"]) == ("evaluate", times[5], times[9] - times[5])
+    assert [e["name"] for e in slices if e["cat"] == "phase"] == ["load", "forward"]
+    assert all(e["args"]["how known"] for e in slices if e["cat"] == "phase")
+
+
+def test_notes_and_how_a_category_is_known_are_columns(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    device = Device()
+    device.malloc(4096, [frame("f", "/home/me/x.py", 1)])
+    path = write(tmp_path / "plain.pickle", snapshot(device))
+    assert parquet.read_table(_export(path, "parquet", "--table", "events"))["note"].to_pylist() == [None, None]
+    device.events[-1]["user_metadata"] = "KV cache"
+    path = write(tmp_path / "noted.pickle", snapshot(device))
+    assert parquet.read_table(_export(path, "parquet", "--table", "events"))["note"].to_pylist() == [None, "KV cache"]
+    (row,) = _rows(path, "allocations")
+    assert (row["category"], row["category_known_by"]) == ("kv-append", "the program's own note on the allocation")
+
+
 def test_a_failure_is_marked(tmp_path: Path) -> None:
     device = Device()
     device.malloc(4096, [])

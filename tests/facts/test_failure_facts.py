@@ -333,3 +333,10 @@ def test_the_allocator_asks_for_segments(requested: int, free: int, shortfall: i
     failure.derive(Evidence(), facts)
     assert facts.value("oom.shortfall_bytes", "cuda:0") == mib(shortfall)
     assert facts.value("oom.free_suffices", "cuda:0") is (shortfall == 0)
+
+
+@pytest.mark.parametrize(("version", "backend"), [("2.9.1+rocm6.4", "hip"), ("2.9.1+cu128", "cuda"), ("2.9.1", "cuda")])
+def test_a_rocm_build_of_torch_is_no_cuda(version: str, backend: str) -> None:
+    record = DeviceOomRecord(Source("incident"), 1010.0, 7, 0, gib(2), gib(24), gib(1), None)
+    facts = derive_facts(Evidence(runs=(run(device_ooms=(record,), versions={"torch": version}),)))
+    assert facts.value("oom.backend") == backend

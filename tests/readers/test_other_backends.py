@@ -69,9 +69,13 @@ def old_npu() -> list[dict[str, Any]]:
     return segments
 
 
-def rocm() -> dict[str, Any]:
-    malloc = "c10::hip::HIPCachingAllocator::Native::NativeCachingAllocator::malloc(void**, signed char, unsigned long)"
-    return copy.deepcopy(snapshot(_device([frame(malloc, "??", 0), *PYTHON], 0x7F00_0000_0000, 0)))
+MALLOC = frame(
+    "c10::hip::HIPCachingAllocator::Native::NativeCachingAllocator::malloc(void**, signed char, unsigned long)", "??", 0
+)
+
+
+def rocm(*native: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(snapshot(_device([*native, *PYTHON], 0x7F00_0000_0000, 0)))
 
 
 def _read(folder: Path, content: object) -> Snapshot:
@@ -86,7 +90,8 @@ def _read(folder: Path, content: object) -> Snapshot:
         (npu([frame("f", "/env/lib/python3.12/site-packages/torch_npu/npu/x.py", 1)]), "npu", "native-without-times"),
         (npu(), "unknown", "native-without-times"),
         (old_npu(), "unknown", "segments-only"),
-        (rocm(), "hip", "native"),
+        (rocm(MALLOC), "hip", "native"),
+        (rocm(), "cuda or hip", "native"),
     ],
 )
 def test_nothing_is_lost_and_nothing_unknown(tmp_path: Path, content: Any, backend: str, schema: str) -> None:

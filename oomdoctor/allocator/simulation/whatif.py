@@ -22,7 +22,7 @@ from .rounding import block_size, segment_size
 from .run import DoesNotFit, Outcome, Tell, find_order, run
 from .settings import AllocatorSettings, recorded_settings
 
-MODELLED_BACKENDS = ("cuda", "hip", "unknown")
+MODELLED_BACKENDS = ("cuda", "hip", "cuda or hip", "unknown")
 
 
 class Verdict(str, Enum):
