@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +17,12 @@ from .options import language_option
 from .output import FormName, deliver, is_terminal, spare_inputs, text_width
 from .progress import progress_bar
 
-FORMATS = ("terminal", "json", "markdown")
-_BY_SUFFIX = {".json": "json", ".md": "markdown"}
-_HTML = (".html", ".htm")
+if TYPE_CHECKING:
+    from ..compare.change import Change
+    from ..compare.spread import Spread
+
+FORMATS = ("terminal", "json", "markdown", "html")
+_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 
 
 @click.command(cls=SpokenCommand)
@@ -39,6 +44,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     Exit status: 0 compared; 2 wrong usage; 3 an input could not be read, or tells nothing of memory.
     """
     from ..compare.change import compare_sides
+    from ..compare.html import change_as_html, spread_as_html
     from ..compare.outline import outline_change, outline_spread
     from ..compare.places import read_side
     from ..compare.render import as_markdown, as_terminal, change_as_json, spread_as_json
@@ -49,24 +55,24 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     with progress_bar() as progress:
         sides = tuple(read_side(path, progress) for path in paths)
     as_text = partial(as_terminal, width=text_width(output)) if chosen == "terminal" else as_markdown
+    whole: dict[str, tuple[Callable[[Change], str], Callable[[Spread], str]]] = {
+        "json": (change_as_json, spread_as_json),
+        "html": (change_as_html, spread_as_html),
+    }
+    of_change, of_spread = whole.get(
+        chosen, (lambda change: as_text(outline_change(change)), lambda found: as_text(outline_spread(found)))
+    )
     if len(sides) == 2:
-        change = compare_sides(*sides)
-        text = change_as_json(change) if chosen == "json" else as_text(outline_change(change))
+        text = of_change(compare_sides(*sides))
     else:
         found = spread(sides)
         if len(found.places) < 2:
             raise UsageError(_("one process on one device leaves nothing to compare; give a second snapshot or bundle"))
-        text = spread_as_json(found) if chosen == "json" else as_text(outline_spread(found))
+        text = of_spread(found)
     deliver(text, output)
 
 
 def _default_format(output: Path | None) -> str:
     if output is not None:
-        if output.suffix.lower() in _HTML:
-            raise UsageError(
-                _("{output}: diff writes no HTML; name a .md, .json or .txt file, or give --format").format(
-                    output=output
-                )
-            )
         return _BY_SUFFIX.get(output.suffix.lower(), "terminal")
     return "terminal" if is_terminal(sys.stdout) else "markdown"

@@ -46,11 +46,11 @@ def outline_change(change: Change) -> tuple[Section, ...]:
     sections.append(_settings(change))
     gaps = (
         *(
-            _("{side} shows {name}, the other does not").format(side=side, name=_place_name(place))
+            _("{side} shows {name}, the other does not").format(side=side, name=place_name(place))
             for side, place in _alone(change)
         ),
         *(
-            _("{what}: {why}").format(what=_place_name(place.after), why=each)
+            _("{what}: {why}").format(what=place_name(place.after), why=each)
             for place in change.places
             for each in place.not_compared
         ),
@@ -72,7 +72,7 @@ def outline_change(change: Change) -> tuple[Section, ...]:
 def outline_spread(found: Spread) -> tuple[Section, ...]:
     """All places on one scale, then what differs most among them."""
     places = [place for _side, place in found.places]
-    names = _names(found)
+    names = place_names(found)
     largest = max((max(p.sizes.get("reserved", 0), p.sizes.get("allocated", 0)) for p in places), default=0)
     rows = tuple(
         (
@@ -102,7 +102,7 @@ def outline_spread(found: Spread) -> tuple[Section, ...]:
 def _answer(change: Change) -> tuple[str, ...]:
     if not change.places:
         return (_("The two have no device and no budget in common."),)
-    lines = [_("{what}: {why}").format(what=_place_name(place.after), why=_gain(place)) for place in change.places]
+    lines = [_("{what}: {why}").format(what=place_name(place.after), why=_gain(place)) for place in change.places]
     if change.settings:
         shown = [_setting(each) for each in change.settings[:3]]
         if len(change.settings) > len(shown):
@@ -146,14 +146,18 @@ def _main_part(place: PlaceChange, gained: int) -> str:
     if not same_way:
         return ""
     row = same_way[0]
-    most = _("Most of it") if 2 * abs(row.change_bytes) > abs(gained) else _("The largest part")
+    share = abs(row.change_bytes)
+    if share > abs(gained):
+        most = _("What rose most") if gained > 0 else _("What fell most")
+    else:
+        most = _("Most of it") if 2 * share > abs(gained) else _("The largest part")
     return " " + _("{most}: {owner}, {change}.").format(
         most=most, owner=_short(row.key), change=_signed(row.change_bytes)
     )
 
 
 def _place(place: PlaceChange, with_name: bool) -> Iterator[Section]:
-    prefix = _("{name}: ").format(name=_place_name(place.after)) if with_name else ""
+    prefix = _("{name}: ").format(name=place_name(place.after)) if with_name else ""
     head = ("", pgettext("column", "before"), pgettext("column", "after"), pgettext("column", "change"))
     if place.sizes:
         moments = (
@@ -244,7 +248,8 @@ def _alone(change: Change) -> Iterator[tuple[str, Place]]:
             yield name, place
 
 
-def _place_name(place: Place) -> str:
+def place_name(place: Place) -> str:
+    """Its name in the language in use."""
     return told(place.name)
 
 
@@ -265,12 +270,12 @@ def _who_lacks(change: Change, group: str) -> str:
 # --- several places ------------------------------------------------------------------------------------------------
 
 
-def _names(found: Spread) -> list[str]:
+def place_names(found: Spread) -> list[str]:
     """The place's own name where it tells them apart, otherwise with the input it comes from."""
-    names = [_place_name(place) for _side, place in found.places]
+    names = [place_name(place) for _side, place in found.places]
     if len(set(names)) == len(names):
         return names
-    return [f"{side.path.rsplit('/', 1)[-1]} {_place_name(place)}" for side, place in found.places]
+    return [f"{side.path.rsplit('/', 1)[-1]} {place_name(place)}" for side, place in found.places]
 
 
 def _most_and_least(names: list[str], places: Sequence[Place]) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from .. import __version__
@@ -15,12 +12,13 @@ from ..estimate.answer import Answer
 from ..estimate.budget import FITS, NO, TIGHT
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
-from ..language import N_, _, chosen, ngettext, pgettext
+from ..language import N_, _, ngettext
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.printable import one_line
 from ..report import svg
 from ..report.bars import BudgetView, view_budget
-from ..report.html import LANGUAGE_TAGS, content_security_policy, style_sheet
+from ..report.html import content_security_policy, style_sheet
+from ..report.pages import page_templates
 from .outline import cell_text, facts, headline, outline, short_tokens
 from .training_outline import training_headline, training_outline
 
@@ -123,23 +121,6 @@ def _is_asked(answer: Answer, concurrency: int, context: int) -> bool:
 def map_style() -> str:
     """The look of a page with a map."""
     return f"{style_sheet()}\n{_asset('estimate.css')}"
-
-
-@cache
-def page_templates(load: Callable[[str], str]) -> Environment:
-    """Templates that `load` reads, and beside them `page.html.j2`, which they extend."""
-    loader = FunctionLoader(lambda name: _asset(name) if name == "page.html.j2" else load(name))
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        loader=loader,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
-    )
-    environment.install_gettext_callables(_, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined]
-    environment.globals["language_tag"] = lambda: LANGUAGE_TAGS[chosen()]
-    return environment
 
 
 def _asset(name: str) -> str:

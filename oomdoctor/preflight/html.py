@@ -9,11 +9,12 @@ from markupsafe import Markup
 from .. import __version__
 from ..bundle.redact import mask_command
 from ..compare.outline import Section
-from ..forecast.html import map_style, page_templates
+from ..forecast.html import map_style
 from ..language import _
 from ..model.printable import one_line
 from ..report import svg
 from ..report.html import content_security_policy
+from ..report.pages import page_templates
 from .finding import Level
 from .look import Outlook
 from .show import HEADS, MARKS, headline, measured_lines, sentence, told

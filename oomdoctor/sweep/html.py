@@ -8,11 +8,12 @@ from markupsafe import Markup
 
 from .. import __version__
 from ..estimate.budget import FITS, NO
-from ..forecast.html import map_style, page_templates
+from ..forecast.html import map_style
 from ..language import N_, _, tidy
 from ..model.printable import one_line
 from ..report import svg
 from ..report.html import content_security_policy
+from ..report.pages import page_templates
 from .conduct import Swept
 from .map import Entry, How, Map, room_of
 from .measure import Recipe

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from report.pages import Page
 from snapshots.make import LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, Stack, frame, snapshot, write
 
 from oomdoctor.bundle.records import encode_record
@@ -19,6 +21,7 @@ from oomdoctor.compare.outline import outline_change
 from oomdoctor.compare.places import Held, Place, Side, read_side
 from oomdoctor.compare.render import as_terminal
 from oomdoctor.errors import InputRefused, UsageError
+from oomdoctor.model.printable import one_line
 
 MAIN = "/home/me/train.py"
 
@@ -228,13 +231,70 @@ def test_no_byte_is_lost_or_doubled_by_pairing(before: dict[str, Held], after: d
     assert sum(b.count for _, b, _ in paired) == len(before)
 
 
-def test_a_page_is_not_promised_where_none_is_written(tmp_path: Path) -> None:
-    path = _snapshot(tmp_path / "s.pickle", _device(2))
-    page = tmp_path / "diff.html"
-    refused = _run(path, path, "--output", page).exception
-    assert isinstance(refused, UsageError)
-    assert "diff writes no HTML" in str(refused)
-    assert not page.exists()
+def _bars(source: str) -> list[float]:
+    """Where each bar's last segment ends, in percent of the page's width."""
+    found = re.findall(r'<svg class="bar".*?</figure>', source, flags=re.DOTALL)
+    return [
+        max(float(x) + float(w) for x, w in re.findall(r'<svg x="([\d.]+)%" y="1" width="([\d.]+)%"', each))
+        for each in found
+    ]
+
+
+def test_a_page_has_both_sides_on_one_scale_and_all_that_the_text_says(tmp_path: Path) -> None:
+    before, after = (_snapshot(tmp_path / name, _device(n)) for name, n in (("a.pickle", 3), ("b.pickle", 8)))
+    target = tmp_path / "diff.html"
+    assert _run(before, after, "--output", target).exit_code == 0
+    source = target.read_text(encoding="utf-8")
+    page = Page(source)
+    shorter, longer = _bars(source)
+    assert longer == pytest.approx(100, abs=0.01)
+    reserved = [place.sizes["reserved"] for side in map(read_side, (before, after)) for place in side.places]
+    assert shorter == pytest.approx(100 * reserved[0] / reserved[1], abs=0.01)
+    shown = " ".join(page.texts)
+    change = compare_sides(read_side(before), read_side(after))
+    for section in outline_change(change):
+        assert all(one_line(cell) in shown for row in section.rows for cell in row)
+    assert not page.scripts
+
+
+def test_a_page_of_ranks_has_a_bar_each(tmp_path: Path) -> None:
+    ranks = {rank: _device(2 + 3 * rank) for rank in range(3)}
+    ended = _run(_bundle(tmp_path / "run", ranks, ["python", "x.py"], {}), "--format", "html")
+    bars = _bars(ended.stdout)
+    assert len(bars) == 3
+    assert bars == sorted(bars)
+    assert bars[-1] == pytest.approx(100, abs=0.01)
+
+
+def test_names_cannot_act_in_the_page(tmp_path: Path) -> None:
+    path = _snapshot(tmp_path / "a", _device(3, file="/x/<script>alert(1)</script>.py"))
+    ended = _run(path, _snapshot(tmp_path / "b", _device(8)), "--format", "html")
+    assert "<script>" not in ended.stdout
+    assert "default-src" in ended.stdout
+
+
+def test_a_recording_that_shows_when_blocks_are_freed_is_compared_with_one_that_does_not(tmp_path: Path) -> None:
+    long, short = Device(), Device()
+    for device, steps in ((long, 3), (short, 0)):
+        for _ in range(steps):
+            saved = [device.malloc(10 * MIB, _forward(40)) for _ in range(4)]
+            gradient = device.malloc(MIB, [])
+            for address in (*saved, gradient):
+                device.free(address)
+            device.free(device.malloc(512, []))
+        for _ in range(4):
+            device.malloc(10 * MIB, _forward(40))
+    paths = [_snapshot(tmp_path / name, device) for name, device in (("a", short), ("b", long))]
+    (place,) = _json(*paths)["places"]
+    assert place["categories"] == []
+
+
+def test_what_rose_more_than_all_is_not_most_of_it(tmp_path: Path) -> None:
+    other = _device(0)
+    other.malloc(200 * MIB, [frame("collect", "/home/me/other.py", 3), *_forward(80)])
+    ended = _run(_snapshot(tmp_path / "a", _device(18)), _snapshot(tmp_path / "b", other))
+    assert "What rose most: " in ended.stdout
+    assert "Most of it" not in ended.stdout
 
 
 def test_one_block_is_one(tmp_path: Path) -> None:
