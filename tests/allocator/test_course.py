@@ -200,3 +200,38 @@ def test_turnover_is_that_of_a_slow_replay(
             ]
             lives += [ends[0] - trace[n]["time_us"]] if ends else []
         assert each.median_lifetime_us == (int(np.median(lives)) if lives else None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.booleans()), min_size=12, max_size=70))
+def test_the_rise_to_the_peak_is_the_difference_of_two_states(
+    tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, int, bool]]
+) -> None:
+    device, live = Device(), []
+    for line, size, frees in program:
+        live.append(device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]))
+        if frees:
+            device.free(live.pop(size % len(live)))
+    found = last_rise(_ownership(device, tmp_path_factory.getbasetemp()))
+    if found is None:
+        assert device.live.index(max(device.live)) == 0
+        return
+    assert found.peak_bytes == max(device.live)
+    assert found.foot < found.peak == device.live.index(max(device.live))
+
+    def held(event: int) -> dict[str, int]:
+        blocks: dict[int, tuple[str, int]] = {}
+        for each in device.events[: event + 1]:
+            if each["action"] == "alloc":
+                blocks[each["addr"]] = f"/home/me/main.py:{each['frames'][0]['line']} in f", each["size"]
+            elif each["action"] == "free_completed":
+                del blocks[each["addr"]]
+        owners: dict[str, int] = {}
+        for owner, size in blocks.values():
+            owners[owner] = owners.get(owner, 0) + size
+        return owners
+
+    foot, peak = held(found.foot), held(found.peak)
+    gains = {owner: peak.get(owner, 0) - foot.get(owner, 0) for owner in peak.keys() | foot.keys()}
+    assert {owner: size for owner, size, _ in found.owners} == {o: size for o, size in gains.items() if size > 0}
+    assert found.foot_bytes == sum(foot.values())

@@ -6,6 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import MIB, Device, frame, snapshot, write
 
@@ -138,3 +140,53 @@ def test_outputs_kept_under_one_library_call_are_not_taken_for_its_cache(tmp_pat
 def test_three_settled_steps_of_equal_gain_are_enough(tmp_path: Path, steps: int, known: bool) -> None:
     _, found = _found(programs.leak_of_graphs(steps=steps), tmp_path)
     assert (found is not None and found.steady) == known
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lines=st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=4),
+    steps=st.integers(6, 14),
+    weights=st.integers(0, 400),
+)
+def test_what_grew_is_told_from_what_is_merely_live(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, float]], steps: int, weights: int
+) -> None:
+    """Each line keeps none, every other or all of its blocks from step to step; weights are merely live."""
+    device = Device()
+    programs.load(device, 1, max(weights, 1) * MIB)
+    owned, by_line = dict.fromkeys(range(len(lines)), 0), []
+    for step in range(steps):
+        by_line.append(dict(owned))
+        batch = device.malloc(MIB, programs.at(70))
+        for line, (size, kept) in enumerate(lines):
+            address = device.malloc(size * MIB, programs.inside(20 + line, programs.at(71)))
+            if kept and (kept == 1 or step % 2):
+                owned[line] += size * MIB
+            else:
+                device.free(address)
+        device.free(batch)
+    found_steps, found = _found(device, tmp_path_factory.getbasetemp())
+    assert found_steps is not None
+    assert found is not None
+    live = [sum(each.values()) for each in by_line]
+    # The first is the warm-up.
+    gains = {line: by_line[-1][line] - by_line[1][line] for line in owned}
+    assert found.gained_bytes == live[-1] - live[1]
+    rises = [after - before for before, after in pairwise(live[1:])]
+    gained = live[-1] - live[1]
+    assert found.steady == (
+        gained >= max(16 * MIB, device_share(device))
+        and sum(rise > 0 for rise in rises) >= 0.8 * len(rises)
+        and max(rises) <= 0.6 * gained
+    )
+    if gained:
+        most = max(gains.values())
+        assert found.top_gained_bytes == most
+        assert found.top_owner in {f"{programs.FILE}:{20 + line} in forward" for line in gains if gains[line] == most}
+    else:
+        assert found.top_owner is None
+
+
+def device_share(device: Device) -> float:
+    """Less than this share of the peak is no growth worth the name."""
+    return 0.005 * max(device.live)

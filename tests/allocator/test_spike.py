@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from oomdoctor.allocator.spike import Spike, find_spike, stands_out
 
@@ -58,3 +60,23 @@ def test_more_tensors_of_the_same_size_are_not_a_larger_input() -> None:
     found = find_spike(np.concatenate([base, again]).astype(np.int64), 20)
     assert found is not None
     assert (found.bytes, found.sudden) == (300, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    heights=st.lists(st.integers(50, 400), min_size=6, max_size=20),
+    failing=st.integers(50, 2000),
+    below=st.integers(0, 1000),
+    scale=st.integers(1, 1000),
+)
+def test_a_spike_is_the_same_on_any_level_and_in_any_unit(
+    heights: list[int], failing: int, below: int, scale: int
+) -> None:
+    """Neither what stands below all rises (weights) nor how large a unit is changes a judgement."""
+    live = curve(*heights, failing=failing)
+    plain, moved = find_spike(live, 10), find_spike((live + below) * scale, 10 * scale)
+    assert (plain is None) == (moved is None)
+    if plain is not None and moved is not None:
+        assert plain.sudden == moved.sudden
+        assert moved.bytes == pytest.approx(scale * plain.bytes, abs=scale)
+        assert not plain.sudden or failing + 10 > max(heights)
