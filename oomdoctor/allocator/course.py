@@ -44,13 +44,20 @@ class Rise:
     """Owner, bytes and blocks by which it had more at the peak than at the foot, the most first."""
 
 
-def live_by_category(ownership: Ownership, events: IntColumn) -> Mapping[Category, IntColumn]:
-    """Bytes live after each of `events` (ascending), for each category that ever held any of them."""
-    table = _live_after(ownership, ownership.purposes.category, len(CATEGORIES), events)
+def live_by_category(
+    ownership: Ownership, events: IntColumn, cache_owner: str | None = None
+) -> Mapping[Category, IntColumn]:
+    """Bytes live after each of `events` (ascending), for each category that ever held any of them.
+
+    What `cache_owner` holds are keys and values, here and below, as in `Ownership.shares`.
+    """
+    table = _live_after(ownership, ownership.categories(cache_owner), len(CATEGORIES), events)
     return {category: row for category, row in zip(CATEGORIES, table, strict=True) if row.any()}
 
 
-def live_by_owner(ownership: Ownership, events: IntColumn, most: int) -> tuple[tuple[str, Category, IntColumn], ...]:
+def live_by_owner(
+    ownership: Ownership, events: IntColumn, most: int, cache_owner: str | None = None
+) -> tuple[tuple[str, Category, IntColumn], ...]:
     """Bytes live after each of `events` (ascending) of the owners that held most after one of them, and of all others
     together (without a name), if any: owner, category of most of its bytes, curve.
     """
@@ -59,7 +66,7 @@ def live_by_owner(ownership: Ownership, events: IntColumn, most: int) -> tuple[t
     highest = table.max(axis=1)
     rank = [place for place in np.argsort(-highest, kind="stable")[:most].tolist() if highest[place]]
     held = np.zeros((len(names), len(CATEGORIES)), dtype=np.int64)
-    np.add.at(held, (owner, ownership.purposes.category), ownership.replay.lifetimes.size_bytes)
+    np.add.at(held, (owner, ownership.categories(cache_owner)), ownership.replay.lifetimes.size_bytes)
     found = [(names[place], CATEGORIES[int(held[place].argmax())], table[place]) for place in rank]
     rest = table.sum(axis=0) - sum((curve for _, _, curve in found), np.zeros(len(events), dtype=np.int64))
     return (*found, *([("", Category.OTHER, rest)] if rest.any() else []))
@@ -73,11 +80,11 @@ def _owners(ownership: Ownership) -> tuple[list[str], IntColumn]:
     return names, of_kind[ownership.kind]
 
 
-def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
+def turnover(ownership: Ownership, most: int, cache_owner: str | None = None) -> tuple[Turnover, ...]:
     """The owners with most bytes allocated in the window, or most live at its peak or its end; the first by volume."""
     replay, lifetimes = ownership.replay, ownership.replay.lifetimes
     names, owner = _owners(ownership)
-    size, count = lifetimes.size_bytes, len(replay.events)
+    size, count, category = lifetimes.size_bytes, len(replay.events), ownership.categories(cache_owner)
     begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < count
 
     def summed(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntColumn:
@@ -95,7 +102,7 @@ def turnover(ownership: Ownership, most: int) -> tuple[Turnover, ...]:
             continue
         fresh, gone = mine & begun, mine & begun & ended
         held = np.zeros(len(CATEGORIES), dtype=np.int64)
-        np.add.at(held, ownership.purposes.category[mine], size[mine])
+        np.add.at(held, category[mine], size[mine])
         found.append(
             Turnover(
                 owner=names[place],

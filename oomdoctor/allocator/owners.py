@@ -144,6 +144,14 @@ class Ownership:
         """The category of each lifetime, by its stack and by what became of it."""
         return purposes_of(self)
 
+    def categories(self, cache_owner: str | None = None) -> IntColumn:
+        """The category of each lifetime as an index into CATEGORIES; `cache_owner` as in `shares`."""
+        if cache_owner is None:
+            return self.purposes.category
+        of_cache = [self._is_cache(kind, cache_owner) for kind in range(len(self.readings))]
+        keys_values = CATEGORIES.index(Category.KV_APPEND)
+        return np.where(np.asarray(of_cache, dtype=np.bool_)[self.kind], keys_values, self.purposes.category)
+
     def live_by_kind(self, event: int) -> tuple[IntColumn, IntColumn]:
         """Bytes and blocks live after `event`, for each kind."""
         kinds, live = len(self.readings), self.replay.lifetimes.live_after(event)

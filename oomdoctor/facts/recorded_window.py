@@ -9,15 +9,17 @@ from ..allocator.course import last_rise, live_by_category, live_by_owner, turno
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.phases import phases
 from ..allocator.replay import BEFORE_RING
-from ..allocator.stacks import CATEGORY_WORDS
+from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.evidence import Evidence
+from ..model.facts import FactSet
 from ..model.snapshot import IntColumn, Snapshot
 from ..model.thinning import extremes
 from ..model.window import CategoryCourse, LineCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
 from .allocator import latest_oom
 from .deriver import device_member
 from .focus import focus
+from .stack_shares import cache_owner
 
 _MOST_POINTS = 400
 _MOST_AT_PEAK = 10
@@ -28,18 +30,18 @@ _MOST_MARKS = 200
 _FEWEST_EVENTS = 8
 
 
-def recorded_windows(evidence: Evidence) -> tuple[Window, ...]:
+def recorded_windows(evidence: Evidence, facts: FactSet) -> tuple[Window, ...]:
     """One a device whose snapshot has a history worth drawing."""
     found = []
     for snapshot in focus(evidence).snapshots:
         for device in snapshot.devices:
             ownership = ownership_of(snapshot, device)
             if ownership.replay.has_history and len(ownership.replay.events) >= _FEWEST_EVENTS:
-                found.append(_window(snapshot, ownership))
+                found.append(_window(snapshot, ownership, cache_owner(facts, device_member(device, snapshot.backend))))
     return tuple(found)
 
 
-def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
+def _window(snapshot: Snapshot, ownership: Ownership, cache: str | None) -> Window:
     allocator = ownership.replay
     device, trace = allocator.device, allocator.events
     oom, peak = latest_oom(snapshot, device), allocator.peak_event
@@ -47,7 +49,8 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
     times = trace.time_us / 1e6 if has_times else np.arange(len(trace), dtype=np.float64)
 
     shown = _shown(allocator.live_bytes, peak, oom.event_index if oom is not None else None)
-    courses = {CATEGORY_WORDS[category]: values for category, values in live_by_category(ownership, shown).items()}
+    by_category = live_by_category(ownership, shown, cache)
+    courses = {CATEGORY_WORDS[category]: values for category, values in by_category.items()}
     highest = int(np.searchsorted(shown, max(peak, 0)))
     order = sorted(courses, key=lambda name: -int(courses[name][highest]))
     return Window(
@@ -60,8 +63,8 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
         peak_bytes=allocator.peak_bytes,
         peak_is_before=peak == BEFORE_RING,
         before_bytes=allocator.before_bytes,
-        at_peak=_at_peak(ownership, peak),
-        rise=_rise(ownership, times),
+        at_peak=_at_peak(ownership, peak, cache),
+        rise=_rise(ownership, times, cache),
         owners=tuple(
             OwnerCourse(
                 owner=each.owner,
@@ -73,7 +76,7 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
                 live_at_end_bytes=each.live_at_end_bytes,
                 median_lifetime_seconds=None if each.median_lifetime_us is None else each.median_lifetime_us / 1e6,
             )
-            for each in turnover(ownership, _MOST_OWNERS)
+            for each in turnover(ownership, _MOST_OWNERS, cache)
         ),
         phases=tuple(
             PhaseSpan(each.name, float(times[each.begin]), float(times[min(each.end, len(trace) - 1)]), each.how_known)
@@ -85,7 +88,7 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
         source=snapshot.path,
         lines=tuple(
             LineCourse(owner, CATEGORY_WORDS[category] if owner else "", tuple(values.tolist()))
-            for owner, category, values in live_by_owner(ownership, shown, _MOST_LINES)
+            for owner, category, values in live_by_owner(ownership, shown, _MOST_LINES, cache)
         ),
     )
 
@@ -96,10 +99,16 @@ def _shown(live_bytes: IntColumn, peak: int, failure: int | None) -> IntColumn:
     return np.union1d(extremes(live_bytes, _MOST_POINTS), np.asarray(sorted(kept), dtype=np.int64))
 
 
-def _at_peak(ownership: Ownership, peak: int) -> tuple[PeakHolding, ...]:
+def _at_peak(ownership: Ownership, peak: int, cache: str | None) -> tuple[PeakHolding, ...]:
     owners = ownership.owners(peak)
     rows = [
-        PeakHolding(each.name, CATEGORY_WORDS[each.category], each.bytes, each.count) for each in owners[:_MOST_AT_PEAK]
+        PeakHolding(
+            each.name,
+            CATEGORY_WORDS[Category.KV_APPEND if each.name == cache else each.category],
+            each.bytes,
+            each.count,
+        )
+        for each in owners[:_MOST_AT_PEAK]
     ]
     rest = owners[_MOST_AT_PEAK:]
     if rest:
@@ -108,11 +117,12 @@ def _at_peak(ownership: Ownership, peak: int) -> tuple[PeakHolding, ...]:
     return tuple(rows)
 
 
-def _rise(ownership: Ownership, times: NDArray[np.float64]) -> PeakRise | None:
+def _rise(ownership: Ownership, times: NDArray[np.float64], cache: str | None) -> PeakRise | None:
     found = last_rise(ownership)
     if found is None:
         return None
     categories = {reading.owner: CATEGORY_WORDS[reading.category] for reading in ownership.readings}
+    categories |= {cache: CATEGORY_WORDS[Category.KV_APPEND]} if cache is not None else {}
     return PeakRise(
         foot_bytes=found.foot_bytes,
         foot_seconds=float(times[max(found.foot, 0)]),

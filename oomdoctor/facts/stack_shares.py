@@ -29,10 +29,15 @@ def stack_shares(evidence: Evidence, facts: FactSet, member: str) -> tuple[Share
         s for s in evidence.snapshots if device in s.devices and device_member(device, s.backend) == member
     )
     ownership = ownership_of(speaking_snapshot(snapshots, device, speaking_record(evidence, device)), device)
+    event = moment(ownership, latest_oom(ownership.snapshot, device))
+    return ownership.shares(event, cache_owner(facts, member))
+
+
+def cache_owner(facts: FactSet, member: str) -> str | None:
+    """The line that appends keys and values, where that shows in how it grew."""
     is_cache = facts.value("growth.steady", member) is True and facts.value("growth.top_is_kv", member) is True
     cache = facts.value("growth.top_stack", member) if is_cache else None
-    event = moment(ownership, latest_oom(ownership.snapshot, device))
-    return ownership.shares(event, cache if isinstance(cache, str) else None)
+    return cache if isinstance(cache, str) else None
 
 
 def share_holdings(member: str, shares: Sequence[Share]) -> tuple[Holding, ...]:

@@ -135,3 +135,11 @@ def test_how_each_phase_is_known_is_said(tmp_path: Path) -> None:
     assert all(how in render(diagnosis, "html") for how in told)
     (window,) = json.loads(render(diagnosis, "json"))["windows"]
     assert {each["how_known"] for each in window["phases"]} == {how.split(": ", 1)[1] for how in told}
+
+
+def test_a_cache_known_by_how_it_grew_is_drawn_as_what_the_budget_calls_it(tmp_path: Path) -> None:
+    diagnosis = diagnose([_path(tmp_path, programs.cache_by_concatenation())])
+    (window,) = diagnosis.windows
+    held = {course.name: course.values_bytes[-1] for course in window.categories}
+    assert held["keys and values"] == 5 * 60 * MIB + 11 * 58 * MIB
+    assert window.lines[0].category == window.at_peak[0].category == "keys and values"
