@@ -45,18 +45,18 @@ class Rise:
 
 
 def live_by_category(
-    ownership: Ownership, events: IntColumn, cache_owner: str | None = None
+    ownership: Ownership, events: IntColumn, cache_owners: frozenset[str] = frozenset()
 ) -> Mapping[Category, IntColumn]:
     """Bytes live after each of `events` (ascending), for each category that ever held any of them.
 
-    What `cache_owner` holds are keys and values, here and below, as in `Ownership.shares`.
+    What `cache_owners` hold are keys and values, here and below, as in `Ownership.shares`.
     """
-    table = _live_after(ownership, ownership.categories(cache_owner), len(CATEGORIES), events)
+    table = _live_after(ownership, ownership.categories(cache_owners), len(CATEGORIES), events)
     return {category: row for category, row in zip(CATEGORIES, table, strict=True) if row.any()}
 
 
 def live_by_owner(
-    ownership: Ownership, events: IntColumn, most: int, cache_owner: str | None = None
+    ownership: Ownership, events: IntColumn, most: int, cache_owners: frozenset[str] = frozenset()
 ) -> tuple[tuple[str, Category, IntColumn], ...]:
     """Bytes live after each of `events` (ascending) of the owners that held most after one of them, and of all others
     together (without a name), if any: owner, category of most of its bytes, curve.
@@ -66,7 +66,7 @@ def live_by_owner(
     highest = table.max(axis=1)
     rank = [place for place in np.argsort(-highest, kind="stable")[:most].tolist() if highest[place]]
     held = np.zeros((len(names), len(CATEGORIES)), dtype=np.int64)
-    np.add.at(held, (owner, ownership.categories(cache_owner)), ownership.replay.lifetimes.size_bytes)
+    np.add.at(held, (owner, ownership.categories(cache_owners)), ownership.replay.lifetimes.size_bytes)
     found = [(names[place], CATEGORIES[int(held[place].argmax())], table[place]) for place in rank]
     rest = table.sum(axis=0) - sum((curve for _, _, curve in found), np.zeros(len(events), dtype=np.int64))
     return (*found, *([("", Category.OTHER, rest)] if rest.any() else []))
@@ -80,11 +80,11 @@ def _owners(ownership: Ownership) -> tuple[list[str], IntColumn]:
     return names, of_kind[ownership.kind]
 
 
-def turnover(ownership: Ownership, most: int, cache_owner: str | None = None) -> tuple[Turnover, ...]:
+def turnover(ownership: Ownership, most: int, cache_owners: frozenset[str] = frozenset()) -> tuple[Turnover, ...]:
     """The owners with most bytes allocated in the window, or most live at its peak or its end; the first by volume."""
     replay, lifetimes = ownership.replay, ownership.replay.lifetimes
     names, owner = _owners(ownership)
-    size, count, category = lifetimes.size_bytes, len(replay.events), ownership.categories(cache_owner)
+    size, count, category = lifetimes.size_bytes, len(replay.events), ownership.categories(cache_owners)
     begun, ended = lifetimes.start != BEFORE_RING, lifetimes.end < count
 
     def summed(chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntColumn:

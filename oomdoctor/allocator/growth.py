@@ -73,6 +73,8 @@ class Growth:
     """Live blocks under it, where the last step begins."""
     top_is_kv: bool
     """It appends keys and values to a cache."""
+    kv_owners: frozenset[str]
+    """That line and others like it, where it is a cache: keys may be appended on one line, values on another."""
     retains_graph: bool
     """What grows is kept from forward passes by autograd: many operations of a forward pass grow together."""
 
@@ -123,6 +125,13 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
     top = max(gains, key=lambda owner: gains[owner], default=None)
     top = top if top is not None and gains[top] > 0 else None
     top_kinds = by_owner[top] if top is not None else []
+    is_kv = _is_cache(ownership, steps, begin, [kind for kind in top_kinds if gained_by_kind[kind] > 0])
+    like_top = {
+        owner
+        for owner, kinds in by_owner.items()
+        if is_kv and top is not None and 2 * gains[owner] >= gains[top]
+        if _is_cache(ownership, steps, begin, [kind for kind in kinds if gained_by_kind[kind] > 0])
+    }
     return Growth(
         steady=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
         gained_bytes=int(total[-1] - total[0]),
@@ -130,7 +139,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         top_owner=top,
         top_gained_bytes=gains[top] if top is not None else 0,
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),
-        top_is_kv=_is_cache(ownership, steps, begin, [kind for kind in top_kinds if gained_by_kind[kind] > 0]),
+        top_is_kv=is_kv,
+        kv_owners=frozenset(like_top),
         retains_graph=_retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks),
     )
 

@@ -144,11 +144,11 @@ class Ownership:
         """The category of each lifetime, by its stack and by what became of it."""
         return purposes_of(self)
 
-    def categories(self, cache_owner: str | None = None) -> IntColumn:
-        """The category of each lifetime as an index into CATEGORIES; `cache_owner` as in `shares`."""
-        if cache_owner is None:
+    def categories(self, cache_owners: frozenset[str] = frozenset()) -> IntColumn:
+        """The category of each lifetime as an index into CATEGORIES; `cache_owners` as in `shares`."""
+        if not cache_owners:
             return self.purposes.category
-        of_cache = [self._is_cache(kind, cache_owner) for kind in range(len(self.readings))]
+        of_cache = [self._is_cache(kind, cache_owners) for kind in range(len(self.readings))]
         keys_values = CATEGORIES.index(Category.KV_APPEND)
         return np.where(np.asarray(of_cache, dtype=np.bool_)[self.kind], keys_values, self.purposes.category)
 
@@ -159,10 +159,10 @@ class Ownership:
         np.add.at(size, self.kind[live], self.replay.lifetimes.size_bytes[live])
         return size, np.bincount(self.kind[live], minlength=kinds)
 
-    def shares(self, event: int, cache_owner: str | None = None) -> tuple[Share, ...]:
+    def shares(self, event: int, cache_owners: frozenset[str] = frozenset()) -> tuple[Share, ...]:
         """What was live after `event` by owner and category, most bytes first; each byte is in one share.
 
-        What `cache_owner` holds of forward passes, or of no category, counts as keys and values. Only blocks of the
+        What `cache_owners` hold of forward passes, or of no category, counts as keys and values. Only blocks of the
         final state tell their pool and what was asked for them; a size is told by the allocation as well.
         """
         lifetimes, blocks = self.replay.lifetimes, self.snapshot.blocks
@@ -183,14 +183,14 @@ class Ownership:
         found: dict[tuple[str, str, str, str], Share] = {}
         for key, bytes_, number in zip(keys.tolist(), held.tolist(), count.tolist(), strict=True):
             of_block, purpose = divmod(key, told)
-            share = self._share(of_block // _USES, of_block % _USES, purpose, cache_owner, bytes_, number)
+            share = self._share(of_block // _USES, of_block % _USES, purpose, cache_owners, bytes_, number)
             same = (share.owner, share.part, share.how_known, share.part_by_stack)
             if same in found:
                 share = replace(share, bytes=found[same].bytes + bytes_, count=found[same].count + number)
             found[same] = share
         return tuple(sorted(found.values(), key=lambda share: (-share.bytes, share.owner, share.part)))
 
-    def _share(self, kind: int, use: int, purpose: int, cache_owner: str | None, size: int, count: int) -> Share:
+    def _share(self, kind: int, use: int, purpose: int, cache_owners: frozenset[str], size: int, count: int) -> Share:
         reading = self.readings[kind]
         if use == _WORKSPACE:
             return Share(N_("workspace of cuBLAS"), WORKSPACE, None, size, count, KnownBy.ALLOCATOR, BY_SIZE, WORKSPACE)
@@ -203,7 +203,7 @@ class Ownership:
         place, told = divmod(purpose, len(HOW_KNOWN))
         category = CATEGORIES[place]
         by_stack = CATEGORY_PARTS[reading.category]
-        if self._is_cache(kind, cache_owner):
+        if self._is_cache(kind, cache_owners):
             category, told = Category.KV_APPEND, BY_STACK
             by_stack = CATEGORY_PARTS[category]
         known = category not in (Category.UNKNOWN, Category.OTHER)
@@ -211,9 +211,9 @@ class Ownership:
         how = _NAMES_DO_NOT_TELL if category is Category.OTHER else HOW_KNOWN[told] or self._how_known([kind])
         return Share(reading.owner, CATEGORY_PARTS[category], category, size, count, known_by, how, by_stack)
 
-    def _is_cache(self, kind: int, cache_owner: str | None) -> bool:
+    def _is_cache(self, kind: int, cache_owners: frozenset[str]) -> bool:
         reading = self.readings[kind]
-        return reading.owner == cache_owner and (reading.category in FORWARD or reading.category is Category.OTHER)
+        return reading.owner in cache_owners and (reading.category in FORWARD or reading.category is Category.OTHER)
 
     def owners(self, event: int) -> tuple[Owner, ...]:
         """Who held what after `event`, most bytes first; the bytes add up to what was live."""
@@ -233,13 +233,13 @@ class Ownership:
         ]
         return tuple(sorted(owners, key=lambda owner: (-owner.bytes, owner.name)))
 
-    def by_category(self, event: int, cache_owner: str | None = None) -> Mapping[Category, int]:
+    def by_category(self, event: int, cache_owners: frozenset[str] = frozenset()) -> Mapping[Category, int]:
         """Bytes in use after `event`, for each category that holds any.
 
         Left out is what no stack tells: blocks that are freed and wait, graph pools, workspaces of cuBLAS.
         """
         held: dict[Category, int] = {}
-        for share in self.shares(event, cache_owner):
+        for share in self.shares(event, cache_owners):
             if share.category is not None:
                 held[share.category] = held.get(share.category, 0) + share.bytes
         return held

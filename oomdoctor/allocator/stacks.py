@@ -73,6 +73,7 @@ def _finder(pattern: str, flags: int = 0) -> Callable[[str], bool]:
 
 _in_torch = _finder(r"(?:^|/)torch/(?:_|nn/|optim/|utils/|autograd/|distributed/|cuda/|amp/|fx/|\w+\.py$)")
 _in_library = _finder(r"site-packages/|dist-packages/|lib/python\d|lib64/python\d|^<frozen|torchinductor_|/pytorch/")
+_is_layer_file = _finder(r"(?:^|/)torch/nn/modules/")
 _MODULE_CALL = "_call_impl"
 _MODULE_WRAPPERS = frozenset({_MODULE_CALL, "_wrapped_call_impl"})
 
@@ -199,6 +200,8 @@ def _category(stack: tuple[Frame, ...], python: list[Frame], in_module: bool) ->
     nearest = [frame for frame in python if not _in_torch(frame.file)][:_NEAREST]
     # The program's own file may be called after what it tries out.
     program = python[-1].file
+    if not in_module and any(frame.function == "__init__" and _is_layer_file(frame.file) for frame in python):
+        return Category.WEIGHTS
     if any(
         _appends_keys_values(f.function) or (f.file != program and _appends_keys_values(_stem(f.file))) for f in nearest
     ) and not any(_only_speaks_of_keys_values(f.function) for f in nearest[:1]):

@@ -98,7 +98,7 @@ def diagnose_evidence(
         comparisons=() if quoted else reconcile(told, facts),
         estimated=None if quoted else reckoned.estimated,
         failed_requests=() if quoted else failed_requests(evidence),
-        windows=recorded_windows(evidence, facts),
+        windows=recorded_windows(evidence),
         stack_trees=stack_trees(evidence),
         moments=moments(evidence, in_focus),
         devices=device_looks(evidence),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
-from ..allocator.growth import Growth
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.stacks import FORWARD, Category
@@ -23,7 +22,7 @@ from ..model.source import Source
 from ..model.units import MIB
 from .deriver import device_member, member_for
 from .device_records import SAME_MOMENT_SECONDS, speaking_record
-from .growth import put_growth, put_spike_of_curve
+from .growth import cache_owners, put_growth, put_spike_of_curve
 
 _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
 _SAME_MOMENT_BYTES = 16 * MIB
@@ -56,10 +55,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if oom is not None and not ownership.has_all_stacks:
             # The steps that stacks tell are the last ones only; what came before them shows in the curve.
             put_spike_of_curve(ownership, oom, member, facts)
-        found = put_growth(ownership, oom, member, facts)
+        put_growth(ownership, oom, member, facts)
         if oom is not None:
             put_spike_of_curve(ownership, oom, member, facts)
-        _put_owners(ownership, oom, found, member, facts)
+        _put_owners(ownership, oom, member, facts)
 
 
 def latest_oom(snapshot: Snapshot, device: int) -> SnapshotOom | None:
@@ -211,9 +210,7 @@ def _put_idle(found: Fragmentation, source: Source, member: str, facts: FactSet)
     facts.put("allocator.private_idle_bytes", found.private_idle_bytes, source, member)
 
 
-def _put_owners(
-    ownership: Ownership, oom: SnapshotOom | None, growth: Growth | None, member: str, facts: FactSet
-) -> None:
+def _put_owners(ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet) -> None:
     """Owners at the failure. A category that no stack names is unknown, not empty."""
     event = moment(ownership, oom)
     when = N_("stacks of the blocks live at the end of the recording")
@@ -228,8 +225,7 @@ def _put_owners(
         facts.put("owner.top", named[0].name, source, member)
         facts.put("owner.top_bytes", named[0].bytes, source, member)
     # Concatenated keys and values look like activations in a stack; how they grew gives them away.
-    cache = growth.top_owner if growth is not None and growth.steady and growth.top_is_kv else None
-    held = ownership.by_category(event, cache)
+    held = ownership.by_category(event, cache_owners(ownership))
     for name, categories in (
         *_OWNERS,
         ("owner.kv_bytes", {Category.KV_APPEND}),

@@ -14,6 +14,8 @@ from ..model.snapshot import ACTIONS, SnapshotOom
 from ..model.source import Source
 
 _ALLOC = ACTIONS.index("alloc")
+_CACHE_OWNERS = "cache owners"
+"""What of a snapshot's growth no fact holds: the lines that append keys and values."""
 _REMAINS = 0.5
 _FEWEST_EARLIER = 3
 
@@ -39,8 +41,16 @@ def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts
     found = growth(ownership, steps)
     if found is not None:
         _put(found, source, member, facts)
+        if found.steady:
+            ownership.snapshot.derived[_CACHE_OWNERS, allocator.device] = found.kv_owners
     if oom is not None:
         _put_spike(ownership, steps, oom, found, source, member, facts)
+    return found
+
+
+def cache_owners(ownership: Ownership) -> frozenset[str]:
+    """The lines that append keys and values, where that shows in how they grew; known once `put_growth` has looked."""
+    found: frozenset[str] = ownership.snapshot.derived.get((_CACHE_OWNERS, ownership.replay.device), frozenset())
     return found
 
 

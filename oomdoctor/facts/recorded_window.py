@@ -12,14 +12,13 @@ from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.evidence import Evidence
-from ..model.facts import FactSet
 from ..model.snapshot import IntColumn, Snapshot
 from ..model.thinning import extremes
 from ..model.window import CategoryCourse, LineCourse, OwnerCourse, PeakHolding, PeakRise, PhaseSpan, Window
 from .allocator import latest_oom
 from .deriver import device_member
 from .focus import focus
-from .stack_shares import cache_owner
+from .growth import cache_owners
 
 _MOST_POINTS = 400
 _MOST_AT_PEAK = 10
@@ -30,26 +29,26 @@ _MOST_MARKS = 200
 _FEWEST_EVENTS = 8
 
 
-def recorded_windows(evidence: Evidence, facts: FactSet) -> tuple[Window, ...]:
+def recorded_windows(evidence: Evidence) -> tuple[Window, ...]:
     """One a device whose snapshot has a history worth drawing."""
     found = []
     for snapshot in focus(evidence).snapshots:
         for device in snapshot.devices:
             ownership = ownership_of(snapshot, device)
             if ownership.replay.has_history and len(ownership.replay.events) >= _FEWEST_EVENTS:
-                found.append(_window(snapshot, ownership, cache_owner(facts, device_member(device, snapshot.backend))))
+                found.append(_window(snapshot, ownership))
     return tuple(found)
 
 
-def _window(snapshot: Snapshot, ownership: Ownership, cache: str | None) -> Window:
+def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
     allocator = ownership.replay
-    device, trace = allocator.device, allocator.events
+    device, trace, caches = allocator.device, allocator.events, cache_owners(ownership)
     oom, peak = latest_oom(snapshot, device), allocator.peak_event
     has_times = int(trace.time_us.min(initial=0)) >= 0
     times = trace.time_us / 1e6 if has_times else np.arange(len(trace), dtype=np.float64)
 
     shown = _shown(allocator.live_bytes, peak, oom.event_index if oom is not None else None)
-    by_category = live_by_category(ownership, shown, cache)
+    by_category = live_by_category(ownership, shown, caches)
     courses = {CATEGORY_WORDS[category]: values for category, values in by_category.items()}
     highest = int(np.searchsorted(shown, max(peak, 0)))
     order = sorted(courses, key=lambda name: -int(courses[name][highest]))
@@ -63,8 +62,8 @@ def _window(snapshot: Snapshot, ownership: Ownership, cache: str | None) -> Wind
         peak_bytes=allocator.peak_bytes,
         peak_is_before=peak == BEFORE_RING,
         before_bytes=allocator.before_bytes,
-        at_peak=_at_peak(ownership, peak, cache),
-        rise=_rise(ownership, times, cache),
+        at_peak=_at_peak(ownership, peak, caches),
+        rise=_rise(ownership, times, caches),
         owners=tuple(
             OwnerCourse(
                 owner=each.owner,
@@ -76,7 +75,7 @@ def _window(snapshot: Snapshot, ownership: Ownership, cache: str | None) -> Wind
                 live_at_end_bytes=each.live_at_end_bytes,
                 median_lifetime_seconds=None if each.median_lifetime_us is None else each.median_lifetime_us / 1e6,
             )
-            for each in turnover(ownership, _MOST_OWNERS, cache)
+            for each in turnover(ownership, _MOST_OWNERS, caches)
         ),
         phases=tuple(
             PhaseSpan(each.name, float(times[each.begin]), float(times[min(each.end, len(trace) - 1)]), each.how_known)
@@ -88,7 +87,7 @@ def _window(snapshot: Snapshot, ownership: Ownership, cache: str | None) -> Wind
         source=snapshot.path,
         lines=tuple(
             LineCourse(owner, CATEGORY_WORDS[category] if owner else "", tuple(values.tolist()))
-            for owner, category, values in live_by_owner(ownership, shown, _MOST_LINES, cache)
+            for owner, category, values in live_by_owner(ownership, shown, _MOST_LINES, caches)
         ),
     )
 
@@ -99,12 +98,12 @@ def _shown(live_bytes: IntColumn, peak: int, failure: int | None) -> IntColumn:
     return np.union1d(extremes(live_bytes, _MOST_POINTS), np.asarray(sorted(kept), dtype=np.int64))
 
 
-def _at_peak(ownership: Ownership, peak: int, cache: str | None) -> tuple[PeakHolding, ...]:
+def _at_peak(ownership: Ownership, peak: int, caches: frozenset[str]) -> tuple[PeakHolding, ...]:
     owners = ownership.owners(peak)
     rows = [
         PeakHolding(
             each.name,
-            CATEGORY_WORDS[Category.KV_APPEND if each.name == cache else each.category],
+            CATEGORY_WORDS[Category.KV_APPEND if each.name in caches else each.category],
             each.bytes,
             each.count,
         )
@@ -117,12 +116,12 @@ def _at_peak(ownership: Ownership, peak: int, cache: str | None) -> tuple[PeakHo
     return tuple(rows)
 
 
-def _rise(ownership: Ownership, times: NDArray[np.float64], cache: str | None) -> PeakRise | None:
+def _rise(ownership: Ownership, times: NDArray[np.float64], caches: frozenset[str]) -> PeakRise | None:
     found = last_rise(ownership)
     if found is None:
         return None
     categories = {reading.owner: CATEGORY_WORDS[reading.category] for reading in ownership.readings}
-    categories |= {cache: CATEGORY_WORDS[Category.KV_APPEND]} if cache is not None else {}
+    categories |= dict.fromkeys(caches, CATEGORY_WORDS[Category.KV_APPEND])
     return PeakRise(
         foot_bytes=found.foot_bytes,
         foot_seconds=float(times[max(found.foot, 0)]),

@@ -13,6 +13,7 @@ from ..model.source import KnownBy
 from .allocator import latest_oom, moment, speaking_snapshot
 from .deriver import device_member
 from .device_records import speaking_record
+from .growth import cache_owners
 
 _MOST_OWNERS = 20
 
@@ -30,14 +31,7 @@ def stack_shares(evidence: Evidence, facts: FactSet, member: str) -> tuple[Share
     )
     ownership = ownership_of(speaking_snapshot(snapshots, device, speaking_record(evidence, device)), device)
     event = moment(ownership, latest_oom(ownership.snapshot, device))
-    return ownership.shares(event, cache_owner(facts, member))
-
-
-def cache_owner(facts: FactSet, member: str) -> str | None:
-    """The line that appends keys and values, where that shows in how it grew."""
-    is_cache = facts.value("growth.steady", member) is True and facts.value("growth.top_is_kv", member) is True
-    cache = facts.value("growth.top_stack", member) if is_cache else None
-    return cache if isinstance(cache, str) else None
+    return ownership.shares(event, cache_owners(ownership))
 
 
 def share_holdings(member: str, shares: Sequence[Share]) -> tuple[Holding, ...]:

@@ -190,3 +190,24 @@ def test_what_grew_is_told_from_what_is_merely_live(
 def device_share(device: Device) -> float:
     """Less than this share of the peak is no growth worth the name."""
     return 0.005 * max(device.live)
+
+
+def test_keys_and_values_on_lines_of_their_own_are_one_cache(tmp_path: Path) -> None:
+    device = Device()
+    programs.load(device, 4, 20 * MIB)
+    loop = [programs.NO_GRAD, *programs.at(80)]
+    cache: list[int | None] = [None] * 16
+    for token in range(30):
+        hidden = device.malloc(MIB, [frame("step", programs.FILE, 30), *loop])
+        for place, old in enumerate(cache):
+            line = 13 + place % 2
+            cache[place] = device.malloc(
+                (token + 1) * MIB, programs.inside(line, [frame("step", programs.FILE, 32), *loop])
+            )
+            if old is not None:
+                device.free(old)
+        device.free(hidden)
+    _, found = _found(device, tmp_path)
+    assert found is not None
+    assert found.top_is_kv
+    assert found.kv_owners == {f"{programs.FILE}:{line} in forward" for line in (13, 14)}

@@ -199,3 +199,10 @@ def test_a_program_called_after_its_cache_holds_other_things_too() -> None:
     assert read_stack(stack).category is Category.OTHER
     library = (Frame("grow", "/home/me/kv_cache.py", 9), Frame("<module>", "/home/me/main.py", 20))
     assert read_stack(library).category is Category.KV_APPEND
+
+
+def test_layers_made_in_a_file_called_after_a_cache_are_weights() -> None:
+    made = frame("__init__", "/env/lib/python3.11/site-packages/torch/nn/modules/linear.py", 109)
+    stack = [made, frame("build", "/home/me/kv_cache.py", 9), MAIN]
+    read = read_stack(tuple(Frame(f["name"], f["filename"], f["line"]) for f in stack))
+    assert read.category is Category.WEIGHTS

@@ -195,7 +195,9 @@ def test_a_cache_replaced_by_a_larger_one_is_not_temporary(tmp_path: Path) -> No
     end = len(ownership.replay.events) - 1
     held = {share.part: share.bytes for share in ownership.shares(end) if share.owner == cache}
     assert held == {"activations": 5 * 60 * MIB + 11 * 58 * MIB}
-    with_cache = {share.part: share.bytes for share in ownership.shares(end, cache) if share.owner == cache}
+    with_cache = {
+        share.part: share.bytes for share in ownership.shares(end, frozenset({cache})) if share.owner == cache
+    }
     assert with_cache == {"keys and values": 5 * 60 * MIB + 11 * 58 * MIB}
 
 
