@@ -94,7 +94,7 @@ def diagnose_evidence(
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
         estimated=None if quoted else reckoned.estimated,
-        failed_requests=() if quoted else failed_requests(evidence),
+        failed_requests=() if quoted else failed_requests(evidence, facts),
         windows=recorded_windows(evidence),
         notes=(
             *order,

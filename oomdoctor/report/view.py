@@ -234,7 +234,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         findings=findings,
         charts=view_charts(diagnosis.series, diagnosis.incidents),
         windows=tuple(map(view_window, diagnosis.windows)),
-        failed_requests=tuple(map(view_failed_request, diagnosis.failed_requests)),
+        failed_requests=tuple(view_failed_request(each, diagnosis.findings) for each in diagnosis.failed_requests),
         holdings=holdings,
         incidents=tuple(
             IncidentView(
