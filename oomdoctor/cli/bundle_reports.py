@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InputRefused, UsageError
+from ..errors import UsageError
 from ..language import chosen
 from .options import redacted
 
@@ -49,14 +49,3 @@ def configuration_of(model: Path) -> Path | None:
     if not found.is_file():
         raise UsageError(f"{model} holds no config.json; name the model's directory or its configuration with --model")
     return found if found.suffix == ".json" else None
-
-
-def checked_bundle(path: Path) -> Path:
-    """The folder itself. Raises InputRefused for what is no incident folder."""
-    from ..readers.bundle import is_bundle
-
-    if not is_bundle(path):
-        raise InputRefused(
-            f"{path} is no incident folder of `oomdoctor run`; `oomdoctor analyze` reads logs and snapshots"
-        )
-    return path
