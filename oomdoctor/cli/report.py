@@ -86,8 +86,8 @@ def _diagnosis(path: Path, directories: tuple[Path, ...] = ()) -> Diagnosis:
     """Raises InputRefused where nothing could be read."""
     from ..diagnose import diagnose
 
-    with progress_bar() as progress:
-        diagnosis = diagnose([path], rules=directories, progress=progress)
+    with progress_bar() as bar:
+        diagnosis = diagnose([path], rules=directories, progress=bar.reading, simulating=bar.simulating)
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     if len(refused) == len(diagnosis.inputs):
         raise InputRefused(refused[0].why if refused else f"{path} holds nothing that could be read")

@@ -64,8 +64,8 @@ def whatif(
     asked = [split_assignment(text) for text in assignments]
     with_settings(AllocatorSettings(), asked)  # what cannot be asked is said before anything is read
     total_bytes = None if memory is None else _size(memory)
-    with progress_bar() as progress:
-        evidence = read_inputs(paths, progress=progress)
+    with progress_bar() as bar:
+        evidence = read_inputs(paths, progress=bar.reading)
     for record in evidence.inputs:
         if record.status == "refused":
             say(f"{record.path}: {record.why}")
@@ -75,9 +75,8 @@ def whatif(
     try:
         question = _question(evidence, facts, device)
         told.question = question
-        with progress_bar(simulating=True) as progress:
-            path, tell = question.snapshot.path, progress
-            simulation = question.simulation(None if tell is None else lambda done, all_: tell(path, done, all_))
+        with progress_bar() as bar:
+            simulation = question.simulation(bar.simulating)
             told.simulation = simulation
             groups = [asked] if asked or memory is not None else [[(name, value)] for _, name, value in SETTINGS]
             for group in groups:
