@@ -221,6 +221,7 @@ class _Told:
                     "missing_bytes": answer.missing_bytes,
                     "failed_request_bytes": answer.failed_request_bytes,
                     "requests_earlier": answer.requests_earlier,
+                    "certain": answer.verdict.is_certain,
                     "sentence": _sentence(answer),
                 }
                 for words, answer in self.answers
@@ -245,15 +246,26 @@ def _sentence(answer: Answer) -> str:
             "the request is not served: the run fails there or earlier. Where, is not known, because the recording does"
             " not show how the memory came to lie that stood when it began."
         )
+    elif answer.verdict is Verdict.SERVED_AS_TRIED:
+        said = _(
+            "it cannot be told for certain: the recording does not show how the memory came to lie that stood when it"
+            " began. Left as it was and laid out anew under these settings, the request is served, {spare} to spare or"
+            " more."
+        )
+    elif answer.verdict is Verdict.FAILS_AS_TRIED:
+        said = _(
+            "it cannot be told for certain: the recording does not show how the memory came to lie that stood when it"
+            " began. Left as it was and laid out anew under these settings, the run fails there or earlier."
+        )
     elif answer.served_anew:
         said = _(
-            "it depends on how the memory lay that stood when the recording began: laid out anew under these settings"
-            " the request is served, {spare} to spare; left as it was it fails."
+            "it cannot be told, for it depends on how the memory lay that stood when the recording began: laid out anew"
+            " under these settings the request is served, {spare} to spare; left as it was it fails."
         )
     else:
         said = _(
-            "it depends on how the memory lay that stood when the recording began: left as it was the request is"
-            " served, {spare} to spare; laid out anew under these settings it fails."
+            "it cannot be told, for it depends on how the memory lay that stood when the recording began: left as it"
+            " was the request is served, {spare} to spare; laid out anew under these settings it fails."
         )
     sentence = said.format(
         spare=format_bytes(answer.spare_bytes or 0),
