@@ -85,7 +85,7 @@ def split_assignment(text: str) -> tuple[str, str]:
 def recorded_settings(recorded: Mapping[str, Any]) -> AllocatorSettings | None:
     """What a snapshot's allocator_settings say; None where it holds none, as snapshots before torch 2.1 do.
 
-    Some options stand only in the text of the variable, so that is read first; what torch would refuse there is left out.
+    Some options stand only in the text of the variable, so that is read first; what torch would refuse is left out.
     """
     if not isinstance(recorded.get("expandable_segments"), bool):
         return None
