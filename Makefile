@@ -68,6 +68,7 @@ playbook: .venv/installed
 bench: .venv/installed device
 	$(BIN)/python scripts/bench.py
 	$(BIN)/python scripts/bench_log.py
+	$(BIN)/python scripts/bench_report.py
 	$(BIN)/python scripts/bench_device.py
 
 clean:

@@ -11,7 +11,7 @@ from pathlib import Path
 import polib
 from babel.messages.extract import extract_from_dir
 
-from oomdoctor.language.catalogue import catalogue_path
+from oomdoctor.language.catalogue import COMPOSED, catalogue_path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "oomdoctor"
 _METHODS = [("probe/**.py", "ignore"), ("**.py", "python"), ("**.html.j2", "jinja2.ext:babel_extract")]
@@ -38,6 +38,12 @@ def wanted() -> dict[Key, tuple[str, ...]]:
     return {key: tuple(dict.fromkeys(files)) for key, files in found.items()}
 
 
+def composed() -> frozenset[str]:
+    """Those that the code marks and fills in English: what is shown later is found again by them, and by no others."""
+    found = extract_from_dir(str(PACKAGE), _METHODS, _OPTIONS, {"N_": None})
+    return frozenset(message for _file, _line, message, _comments, _context in found if isinstance(message, str))
+
+
 def _of_tables() -> list[tuple[str, str]]:
     """Texts of tables that are data: they need no mark of their own."""
     from oomdoctor.facts.registry import REGISTRY
@@ -61,12 +67,15 @@ def renewed(path: Path) -> polib.POFile:
     """The catalogue with just the texts that are wanted, in the order of their files."""
     catalogue = polib.pofile(str(path), encoding="utf-8", wrapwidth=120)
     known = {key_of(entry): entry for entry in catalogue}
-    entries = []
+    entries, filled = [], composed()
     for key, files in sorted(wanted().items(), key=lambda item: (item[1][0], item[0][1], item[0][0])):
         context, one, many = key
         entry = known.get(key) or polib.POEntry(msgid=one, msgctxt=context or None)
         if many and not entry.msgid_plural:
             entry.msgid_plural, entry.msgstr_plural = many, {0: ""}
+        entry.flags = [flag for flag in entry.flags if flag != COMPOSED]
+        if one in filled and "{" in one and not context:
+            entry.flags.append(COMPOSED)
         entry.occurrences = [(file, "") for file in files]
         entries.append(entry)
     catalogue[:] = entries

@@ -55,7 +55,7 @@ def is_bundle(path: Path) -> bool:
     try:
         return str(_read_manifest(path).get("schema", "")).startswith(_SCHEMA_FAMILY)
     except BundleError:
-        return False
+        return _lacks_only_manifest(path)
 
 
 def read_bundle(path: Path) -> StoredBundle:
@@ -64,7 +64,12 @@ def read_bundle(path: Path) -> StoredBundle:
     Raises BundleError when it is no bundle, is of a version this one does not know, or its manifest cannot be read.
     All else that is missing, damaged or refused is said in the result.
     """
-    manifest = _read_manifest(path)
+    refused: list[str] = []
+    if _lacks_only_manifest(path):
+        manifest: dict[str, Any] = {"schema": SCHEMA}
+        refused.append("manifest.json: it was never written")
+    else:
+        manifest = _read_manifest(path)
     schema = manifest.get("schema")
     if schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith(_SCHEMA_FAMILY):
@@ -72,7 +77,6 @@ def read_bundle(path: Path) -> StoredBundle:
                 f"{path} was written in the format {schema[:80]}; this version of oomdoctor reads {SCHEMA}"
             )
         raise BundleError(f"{path} is not an incident bundle: its manifest.json does not say {SCHEMA}")
-    refused: list[str] = []
     supervisor = _read_records(path, path / "supervisor.records", refused)
     probes: dict[int, Records] = {}
     for file in _listed(path / "probe", refused):
@@ -96,6 +100,11 @@ def read_bundle(path: Path) -> StoredBundle:
         complete=any(True for _ in supervisor.of_kind("exit")),
         refused=tuple(refused),
     )
+
+
+def _lacks_only_manifest(bundle: Path) -> bool:
+    """The supervisor was killed, or the disk was full, as it had opened its records and nothing else was written."""
+    return not os.path.lexists(bundle / "manifest.json") and (bundle / "supervisor.records").is_file()
 
 
 def _read_manifest(bundle: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import signal
 import sys
 from importlib import import_module
 
@@ -65,6 +66,8 @@ def oomdoctor() -> None:
 
 def main() -> None:
     """Entry point: turns the errors a user can act on into a sentence and an exit status."""
+    if sys.argv[1:2] == ["run"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # who waits for the command wants to see it end by ^C
     soften_streams()
     try:
         oomdoctor(prog_name="oomdoctor")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
 import click
 
 from ..model.units import parse_size
-from ..run.child import CannotStart, end_like
+from ..run.child import FORWARDED, CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
 from .bundle_reports import configuration_of, write_reports
 from .options import NamedPath, language_option, redact_options
 from .output import say
 
 _MOST_EVENTS = 10_000_000
+_ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT}
+"""Signals that end the making of a report."""
 
 
 def _bytes(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
@@ -131,6 +134,7 @@ def run(
         say(str(error))
         sys.exit(error.status)
     try:
+        _take_signals_to_conclude()
         _conclude(outcome, report, model, redact, pseudonyms)
     except KeyboardInterrupt:
         say("interrupted before the report was made")
@@ -146,6 +150,13 @@ def _to_keep(model: Path) -> dict[str, object] | None:
         return model_to_keep(model)
     except OomdoctorError:
         return None
+
+
+def _take_signals_to_conclude() -> None:
+    """The command has ended: no signal that was meant for it may change how the wrapper ends."""
+    for number in FORWARDED - {signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler if number in _ENDING else signal.SIG_IGN)
 
 
 def _conclude(outcome: RunOutcome, report: str, model: Path | None, redact: bool, pseudonyms: Path | None) -> None:

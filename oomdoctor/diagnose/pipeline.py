@@ -14,16 +14,19 @@ from ..estimate.model_input import Model, read_model
 from ..facts import derive_all
 from ..facts.budget import budgets, with_moments
 from ..facts.chronology import chronological
+from ..facts.devices import device_looks
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
 from ..facts.incidents import find_incidents
 from ..facts.misuses import find_misuses
+from ..facts.moments import moments
 from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
 from ..facts.simulation import Tell
+from ..facts.stack_trees import stack_trees
 from ..language import LANGUAGES, N_, _, chosen
 from ..model.diagnosis import Diagnosis, Environment
 from ..model.evidence import Evidence
@@ -35,7 +38,7 @@ from .figures import notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
-from .verdict import decide, fingerprint, summarise
+from .verdict import decide, fingerprint, summarise, why
 
 _NOTHING = N_("Nothing is estimated for the model: {why}")
 
@@ -104,6 +107,10 @@ def diagnose_evidence(
         estimated=None if quoted else reckoned.estimated,
         failed_requests=() if quoted else failed_requests(evidence, facts),
         windows=recorded_windows(evidence),
+        stack_trees=stack_trees(evidence),
+        moments=moments(evidence, in_focus),
+        devices=device_looks(evidence),
+        why=why(verdict, findings),
         notes=(
             *order,
             *refused,

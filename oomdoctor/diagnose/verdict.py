@@ -8,6 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..allocator.owners import OF_NO_KIND, WITHOUT_STACK
+from ..facts.device_budget import BEYOND_CAP, FREE, IN_USE
+from ..facts.live_parts import BY_NO_VARIABLE, BY_VARIABLES, UNDIVIDED
 from ..language import _, pgettext, told
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
 from ..model.facts import FactSet, Scope
@@ -15,6 +18,11 @@ from ..model.units import format_bytes, format_seconds
 
 FINGERPRINT_VERSION = 1
 """Raised when the parts of the fingerprint change, so that trackers do not mix the two."""
+
+_RAN_OUT = re.compile(r"device out of memory|CUDA out of memory in process \d+")
+"""How `facts.incidents` calls a failed request of a device."""
+_OF_NO_KIND = frozenset({FREE, BEYOND_CAP, IN_USE, UNDIVIDED, OF_NO_KIND, WITHOUT_STACK, BY_VARIABLES, BY_NO_VARIABLE})
+"""Parts of a budget that say neither what the memory is for nor whose it is."""
 
 
 def decide(
@@ -62,7 +70,7 @@ def summarise(
     sentences = [_what_happened(verdict, incidents, budgets, facts)]
     if incidents and incidents[0].then:
         sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
-    return " ".join([*sentences, _why(verdict, findings)])
+    return " ".join([*sentences, why(verdict, findings)])
 
 
 def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:
@@ -71,21 +79,70 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     if not incidents:
         return _ending(facts)
     incident = replace(incidents[0], cause=_capitalised(told(incidents[0].cause)))
+    if _RAN_OUT.fullmatch(incidents[0].cause) and incident.where in facts.members(Scope.DEVICE):
+        incident = replace(incident, cause=_("{place} ran out of memory").format(place=incident.where), where="")
     if incident.where == "host":
         return _on_the_host(incident, facts)
-    numbers = []
+    numbers = [] if incident.requested_bytes is not None else _figures_of(incident, facts)
     if incident.requested_bytes is not None:
         numbers.append(_asked(incident.requested_bytes, facts))
-    free = _free_at(incident.where, facts)
+    where = incidents[0].where
+    free = _free_at(where, facts)
     if free is not None:
         numbers.append(_("{size} free").format(size=format_bytes(free)))
-    total = next((budget.total_bytes for budget in budgets if budget.where == incident.where), None)
-    if total is not None:
-        numbers.append(_("{size} in all").format(size=format_bytes(total)))
+    budget = next((budget for budget in budgets if budget.where == where), None)
+    largest = None if budget is None else _largest(budget, facts)
+    if budget is not None and largest is None:
+        numbers.append(_("{size} in all").format(size=format_bytes(budget.total_bytes)))
+    said = pgettext("numbers", ", ").join(numbers)
+    if largest is not None:
+        said = _("{largest}; {numbers}").format(largest=largest, numbers=said) if said else largest
     what = _at(incident)
-    if not numbers:
-        return _("{what}.").format(what=what)
-    return _("{what}: {numbers}.").format(what=what, numbers=pgettext("numbers", ", ").join(numbers))
+    return _("{what}: {numbers}.").format(what=what, numbers=said) if said else _("{what}.").format(what=what)
+
+
+def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
+    """What was wanted and what there was, of a failure that is not of a request for device memory."""
+    found = []
+    for said, name in (
+        (_("{size} needed"), "engine.kv_needed_bytes"),
+        (_("{size} left for keys and values"), "engine.kv_available_bytes"),
+    ):
+        size = _number(name, facts)
+        if size is not None and incident.where == facts.value("engine.name"):
+            found.append(said.format(size=format_bytes(size)))
+    wanted = _number("lookalike.kernel_resource_required_bytes", facts)
+    there = _number("lookalike.kernel_resource_limit_bytes", facts)
+    if wanted is not None and there is not None and not incident.is_memory:
+        found.append(_("{size} wanted, {there} there").format(size=format_bytes(wanted), there=format_bytes(there)))
+    limit = _number("host.job_limit_bytes", facts)
+    if limit is not None and not found and incident.where == "the program":
+        found.append(_("the limit was {size}").format(size=format_bytes(limit)))
+    return found
+
+
+def _largest(budget: Budget, facts: FactSet) -> str | None:
+    """`89 % of 24.00 GiB was keys and values, and live memory grew by 18.90 GiB in 31 min`.
+
+    None where no part is most of it, or that part says nothing.
+    """
+    part = max(budget.parts, key=lambda part: part.bytes, default=None)
+    if part is None or budget.moment or 2 * part.bytes < budget.total_bytes or part.name in _OF_NO_KIND:
+        return None
+    said = _("{share} of {total} was {part}").format(
+        share=f"{100 * part.bytes / budget.total_bytes:.0f} %",
+        total=format_bytes(budget.total_bytes),
+        part=told(part.name).replace("`", ""),
+    )
+    grown = facts.value("growth.bytes", budget.where) if budget.where in facts.members(Scope.DEVICE) else None
+    if not isinstance(grown, int) or facts.value("growth.steady", budget.where) is not True:
+        return said
+    rate = facts.value("growth.bytes_per_second", budget.where)
+    if not isinstance(rate, int) or rate <= 0:
+        return _("{largest}, and live memory grew by {size}").format(largest=said, size=format_bytes(grown))
+    return _("{largest}, and live memory grew by {size} in {time}").format(
+        largest=said, size=format_bytes(grown), time=format_seconds(grown / rate)
+    )
 
 
 def _asked(size: int, facts: FactSet) -> str:
@@ -167,7 +224,8 @@ def _ending(facts: FactSet) -> str:
     return _("The input shows no allocation that failed.")
 
 
-def _why(verdict: Verdict, findings: Sequence[Finding]) -> str:
+def why(verdict: Verdict, findings: Sequence[Finding]) -> str:
+    """The summary's last sentence: the cause, how sure it is and who held the memory."""
     if not findings:
         return {
             Verdict.NO_FAILURE: _("What it does not show cannot be excluded."),

@@ -50,6 +50,29 @@ _WORDS = {
     "kv": N_("keys and values in {owner}"),
     "buffers": N_("buffers of {owner}"),
 }
+PROBES_WORDS = (
+    N_("{variable} global in {module}"),
+    N_("{variable} local to {function}"),
+    N_("{variable} of {class}"),
+    N_("{variable} global in {module}: {slot}"),
+    N_("{variable} local to {function}: {slot}"),
+    N_("{variable} of {class}: {slot}"),
+    N_("{variable} in the closure of {function}"),
+    N_("{variable} default of an argument of {function}"),
+    N_("{owner}, kept by an exception's traceback"),
+    N_("{owner}, kept by the exceptions of {keeper}"),
+    N_("{owner}, kept by the traceback of {keeper}"),
+    N_("{owner} ({size})"),
+    N_("{owner} ({number} elements)"),
+    N_("{owner} (grew from {before} to {number} elements in {time})"),
+    N_("the forward pass of {owner}"),
+    N_("the forward pass"),
+    N_("the graph of the backward pass"),
+    N_("what checkpointing computes again for the backward pass"),
+    N_("modules in {owner}"),
+)
+"""How the probe names who holds what (its `census_roots`, `census_owners`): a report in another language knows it by
+these."""
 _FEWEST_HELD = 0.02
 
 
@@ -238,9 +261,9 @@ def _place(group: CensusGroup) -> str:
     length = _length(group)
     if group.file is None or group.line is None or group.category not in _HELD_BY_NAME:
         return f"{group.owner}{length}"
-    said = N_("{owner}, grown at {place}") if group.adds else N_("{owner}, in use at {place}")
+    said = N_("{owner}, grown at {line}") if group.adds else N_("{owner}, in use at {line}")
     name = group.file.rsplit("/", 1)[-1]
-    return said.format(owner=f"{group.owner}{length}", place=f"{name}:{group.line}")
+    return said.format(owner=f"{group.owner}{length}", line=f"{name}:{group.line}")
 
 
 def _length(group: CensusGroup) -> str:

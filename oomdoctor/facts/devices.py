@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
+from ..model.diagnosis import DeviceLook
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -218,3 +219,13 @@ def _is_remains(process: DeviceProcess) -> bool:
 
 def _source(last: dict[int, DeviceReading]) -> Source:
     return next(iter(last.values())).source if last else computed()
+
+
+def device_looks(evidence: Evidence) -> tuple[DeviceLook, ...]:
+    """Of each device the last look before the failure that told who is on it, else the last one."""
+    return tuple(
+        DeviceLook(
+            device_member(index), next((one for one in reversed(readings) if one.processes is not None), readings[-1])
+        )
+        for index, readings in readings_by_device(evidence).items()
+    )

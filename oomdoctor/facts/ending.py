@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.run import ExceptionRecord, RunRecord
+from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 from ..model.source import Source
 from .deriver import computed
 from .incidents import is_vanished_worker
 from .until import was_killed
 
+_TIMED_OUT = 124
+"""What coreutils' `timeout` ends with."""
 _KILLED_STATUS = 128 + signal.SIGKILL
 _KEPT_BY_POOL = re.compile(r"concurrent[/\\]futures[/\\]thread\.py$|multiprocessing[/\\]pool\.py$")
 
@@ -42,16 +45,28 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_vanished(evidence, facts)
     for event in evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT):
         facts.put("exit.kill_explained_by_memory", True, event.source)
-    for name in ("host.cgroup_oom_kills", "host.system_oom_kills"):
-        count = facts.value(name)
-        if isinstance(count, int) and count > 0:
-            for end in ("exit.killed", "exit.worker_vanished"):
-                if facts.value(end):
-                    facts.put("exit.kill_explained_by_memory", True, computed(name, end))
-    counts = [facts.value("host.cgroup_oom_kills"), facts.value("host.system_oom_kills")]
-    if counts == [0, 0]:
-        facts.put("exit.no_kill_counted", True, computed("host.cgroup_oom_kills", "host.system_oom_kills"))
+    # the group's own count tells of its processes alone; the machine's of all, those of other containers included
+    name = "host.system_oom_kills" if facts.value("host.cgroup_oom_kills") is None else "host.cgroup_oom_kills"
+    count = facts.value(name)
+    if isinstance(count, int) and count > 0:
+        for end in ("exit.killed", "exit.worker_vanished"):
+            if facts.value(end):
+                facts.put("exit.kill_explained_by_memory", True, computed(name, end))
+    if count == 0 and evidence.runs:
+        facts.put("exit.no_kill_counted", True, computed(name))
+    _put_ended_from_outside(evidence, facts)
     _put_recovered(evidence, facts)
+
+
+def _put_ended_from_outside(evidence: Evidence, facts: FactSet) -> None:
+    """Somebody's SIGTERM, ^C or `timeout`. SIGKILL is not passed on, so who sent that is never known."""
+    for run in evidence.runs:
+        number = run.signal if run.signal is not None else (run.exit_status or 0) - 128
+        sent = number in run.received_signals
+        timed_out = run.exit_status == _TIMED_OUT and run.command[:1] and Path(run.command[0]).name == "timeout"
+        own = (*run.device_ooms, *run.library_ooms, *(e for e in run.exceptions if e.is_memory_error))
+        if (sent or timed_out) and not own and not run.counters.kernel_kills:
+            facts.put("exit.ended_from_outside", True, Source(path=run.path, record="exit"))
 
 
 def _put_vanished(evidence: Evidence, facts: FactSet) -> None:
@@ -108,17 +123,20 @@ _CHILD_ENDED = re.compile(r"\bprocess \d{1,6} (?:terminated|exited|failed)", re.
 
 
 def _went_on(run: RunRecord) -> bool:
-    """Device memory ran out, and the program caught every error about it: it ended well, or of something else later.
+    """Memory ran out, and the program caught every error about it: it ended well, or of something else later.
 
     A pool's thread keeps the error of a task for whoever asks; whether anybody did is not known.
     """
-    last = max(run.device_ooms, key=lambda record: record.time_seconds, default=None)
-    if last is None or any(e.is_device_oom or e.is_library_oom or e.is_memory_error for e in run.exceptions):
+    caught = [e for e in run.exceptions if e.is_memory_error and not e.fatal]
+    met: list[DeviceOomRecord | ExceptionRecord] = [*run.device_ooms, *caught]
+    last = max(met, key=lambda record: record.time_seconds, default=None)
+    others = (e for e in run.exceptions if e not in caught)
+    if last is None or any(e.is_device_oom or e.is_library_oom or e.is_memory_error for e in others):
         return False
-    if any(_KEPT_BY_POOL.search(frame.file) for record in run.device_ooms for frame in record.frames):
+    if any(_KEPT_BY_POOL.search(frame.file) for record in met for frame in record.frames):
         return False
     ended = {process.pid: process.ended_cleanly for process in run.processes}
-    if not all(ended.get(record.pid) for record in run.device_ooms):
+    if not all(ended.get(record.pid) for record in met):
         return False
     if run.exit_status == 0:
         return True

@@ -35,6 +35,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_kernel(evidence, facts)
     _put_counters(evidence, facts)
     _put_failing_line(evidence, facts)
+    _put_kill_above_group(facts)
     put_process_limit_reached(evidence.runs, facts)
     _put_bound_hit(facts)
 
@@ -162,6 +163,16 @@ def _put_counters(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
 
 
+def _put_kill_above_group(facts: FactSet) -> None:
+    """The group counts a kill, but its own limit was never reached: the machine ran out, or a limit further up."""
+    kills, hits = facts.value("host.cgroup_oom_kills"), facts.value("host.cgroup_limit_hits")
+    stated = facts.value("host.kernel_killed") is not None or facts.value("host.job_limit_hit") is True
+    if isinstance(kills, int) and kills > 0 and hits == 0 and not stated:
+        source = computed("host.cgroup_oom_kills", "host.cgroup_limit_hits")
+        facts.put("host.kill_above_group", True, source)
+        facts.put("host.oom_killer", "kernel", source)
+
+
 def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:
     if not facts.value("host.memory_error"):
         return
@@ -175,7 +186,7 @@ def _put_bound_hit(facts: FactSet) -> None:
     """Only a limit that is known to have stopped something is named."""
     process, cgroup = facts.value("host.process_limit_bytes"), facts.value("host.cgroup_limit_bytes")
     kills = facts.value("host.cgroup_oom_kills")
-    counted = isinstance(kills, int) and kills > 0
+    counted = isinstance(kills, int) and kills > 0 and facts.value("host.kill_above_group") is None
     if facts.value("host.process_limit_reached") is True and isinstance(process, int):
         words, names = (
             N_("the process's own limit of {process}").format(process=format_bytes(process)),

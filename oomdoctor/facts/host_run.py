@@ -13,7 +13,15 @@ from ..model.units import format_bytes
 from .deriver import computed
 from .frames import describe, users_frame
 from .steadiness import steady_rise
-from .until import last_host_error, points_until_failure, process_limit, samples_until_failure, was_killed
+from .until import (
+    LAST_SAMPLES,
+    last_host_error,
+    points_until_failure,
+    process_limit,
+    samples_until_failure,
+    shared_memory_ran_out,
+    was_killed,
+)
 
 _CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
 _NEAR_LIMIT = 0.5
@@ -26,6 +34,7 @@ def put_run(run: RunRecord, facts: FactSet) -> None:
     """All but whether a limit was reached, which the messages have a say in too."""
     _put_limits(run, facts)
     _put_counters(run, facts)
+    _put_shared_memory(run, facts)
     _put_own_size(run, facts)
     _put_samples(run, facts)
     _put_holders(run, facts)
@@ -38,6 +47,9 @@ def _put_limits(run: RunRecord, facts: FactSet) -> None:
     error = last_host_error(run)
     told = error is not None and error.vm_size_bytes is not None
     facts.put("host.process_limit_bytes", process_limit(run), error.source if error and told else source)
+    facts.put("host.cgroup_unlimited", True if "cgroup_limit_bytes" in limits.unlimited else None, source)
+    own = {"address_space_limit_bytes", "data_limit_bytes"} <= set(limits.unlimited)
+    facts.put("host.process_unlimited", True if own and process_limit(run) is None else None, source)
     facts.put("host.shm_total_bytes", limits.shm_total_bytes, source)
     system = (run.host.get("platform") or run.host.get("system") or "").lower()
     for name in ("wsl", "windows", "linux"):
@@ -51,6 +63,12 @@ def _put_counters(run: RunRecord, facts: FactSet) -> None:
     source = Source(path=run.path, record="counters")
     facts.put("host.cgroup_oom_kills", run.counters.cgroup_kills, source)
     facts.put("host.system_oom_kills", run.counters.system_kills, source)
+    facts.put("host.cgroup_limit_hits", run.counters.limit_hits, source)
+
+
+def _put_shared_memory(run: RunRecord, facts: FactSet) -> None:
+    if shared_memory_ran_out(run):
+        facts.put("host.shm_exhausted", True, Source(path=run.path, record=N_("last sample, and a bus error")))
 
 
 def _put_samples(run: RunRecord, facts: FactSet) -> None:
@@ -64,7 +82,7 @@ def _put_samples(run: RunRecord, facts: FactSet) -> None:
     facts.put("host.total_bytes", _last(s.total_bytes for s in samples), source)
     facts.put("host.peak_tree_bytes", _peak(s.tree_rss_bytes for s in samples), source)
     facts.put("host.peak_virtual_bytes", _peak(s.tree_virtual_bytes for s in samples), source)
-    pressure = [s.pressure_full_avg10 for s in samples if s.pressure_full_avg10 is not None]
+    pressure = [s.pressure_full_avg10 for s in samples[-LAST_SAMPLES:] if s.pressure_full_avg10 is not None]
     if pressure:
         facts.put("host.pressure_full_ratio", max(pressure) / 100, source)
     rise = steady_rise(points_until_failure(run, "tree_rss_bytes"))
@@ -126,14 +144,24 @@ def _put_holders(run: RunRecord, facts: FactSet) -> None:
         facts.put("host.failing_line", describe(frame), source)
 
 
+PROBES_WORDS = (
+    N_("{kind} local {held} in {function}"),
+    N_("{kind} global {held} in {module}"),
+    N_("{kind} global {held} in {module} in {function}"),
+    N_("{kind} attribute {held} of {class}"),
+    N_("{kind} attribute {held} of {class} in {function}"),
+)
+"""How the probe names who holds a large object (its `large_objects`), with its type before it."""
+
+
 def describe_holder(held: LargeObject) -> str:
     """`list local 'seen' in train(), grown at train.py:54`; where no line adds to it, only its function and file."""
     inside = f" in {held.function}()" if held.function and held.function not in held.holder else ""
     place = ""
     if held.file:
         if held.adds and held.line:
-            said = N_("{owner}, grown at {place}")
-            return said.format(owner=f"{held.type} {held.holder}{inside}", place=f"{held.file}:{held.line}")
+            said = N_("{owner}, grown at {line}")
+            return said.format(owner=f"{held.type} {held.holder}{inside}", line=f"{held.file}:{held.line}")
         place = f", in {held.file}"
     return f"{held.type} {held.holder}{inside}{place}"
 

@@ -16,7 +16,7 @@ from .deriver import device_member, member_namer
 from .focus import focus, others
 from .one_failure import can_be_one_process, failures_of, is_bare_kill, says
 from .tensor_size import requested_bytes
-from .until import is_host_error, was_killed
+from .until import is_host_error, shared_memory_ran_out, stalled_on_memory, was_killed
 
 _FAILURES: dict[EventKind, str] = {
     EventKind.DEVICE_OOM: N_("device out of memory"),
@@ -235,7 +235,7 @@ def _speaks_of_memory(event: LogEvent, explained: bool) -> bool:
 def _killed_for_memory(evidence: Evidence) -> bool:
     """Something beside a kill itself says that it was for want of memory."""
     stated = evidence.of_kind(EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
-    counted = any(run.counters.cgroup_kills or run.counters.system_kills for run in evidence.runs)
+    counted = any(run.counters.kernel_kills for run in evidence.runs)
     printed = any(
         event.size("count") and event.word("scope") == "cgroup" for event in evidence.of_kind(EventKind.OOM_KILL_COUNT)
     )
@@ -295,9 +295,13 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     if was_killed(run) and (word or run.counters.cgroup_kills):
         source = str(word.source) if word else N_("{path} (counters before and after)").format(path=run.path)
         yield Incident(ended, "host", N_("killed by the kernel for want of memory"), source)
-    elif was_killed(run) and run.counters.system_kills:
+    elif was_killed(run) and run.counters.kernel_kills:
         cause = N_("killed, while the kernel killed on this machine for want of memory")
         yield Incident(ended, "host", cause, N_("{path} (counters before and after)").format(path=run.path))
+    elif shared_memory_ran_out(run):
+        yield Incident(ended, "host", N_("a bus error, with /dev/shm full"), here)
+    elif stalled_on_memory(run):
+        yield Incident(ended, "host", N_("ended while the machine stalled on memory"), here)
     elif run.signal is not None:
         yield Incident(
             ended, N_("the command"), N_("ended by signal {signal}").format(signal=run.signal), here, is_memory=False

@@ -8,6 +8,12 @@ import signal
 from ..model.host import HostSample
 from ..model.run import ExceptionRecord, RunRecord
 
+_NEARLY_NONE = 0.05
+"""What is free of /dev/shm just before one more page finds no room: the last look is up to half a second old."""
+_STALLED_PERCENT, _HARDLY_ANY = 40, 0.1
+"""As the rule HST016 has them."""
+LAST_SAMPLES = 20
+"""What these show of pressure was at the end, not hours before it."""
 _IN_TURN_SECONDS = 0.5
 """A reading that was asked for at the failure may be written this much after it."""
 
@@ -20,6 +26,28 @@ def is_host_error(exception: ExceptionRecord) -> bool:
 def was_killed(run: RunRecord) -> bool:
     """By SIGKILL, also behind a shell that says so by its status."""
     return run.signal == signal.SIGKILL or run.exit_status == 128 + signal.SIGKILL
+
+
+def shared_memory_ran_out(run: RunRecord) -> bool:
+    """A page of a full /dev/shm is a bus error; so is one of a file that was cut off, and then there was room."""
+    if run.signal != signal.SIGBUS and run.exit_status != 128 + signal.SIGBUS:
+        return False
+    free = next((s.shm_free_bytes for s in reversed(samples_until_failure(run)) if s.shm_free_bytes is not None), None)
+    total = run.limits.shm_total_bytes
+    return free is not None and bool(total) and free <= _NEARLY_NONE * (total or 0)
+
+
+def stalled_on_memory(run: RunRecord) -> bool:
+    """Near its end all tasks of the machine waited for memory much of the time, there was hardly any, and it failed."""
+    if run.exit_status == 0 or run.counters.kernel_kills:
+        return False
+    return any(
+        (s.pressure_full_avg10 or 0) >= _STALLED_PERCENT
+        and s.available_bytes is not None
+        and s.total_bytes is not None
+        and s.available_bytes < _HARDLY_ANY * s.total_bytes
+        for s in samples_until_failure(run)[-LAST_SAMPLES:]
+    )
 
 
 def last_host_error(run: RunRecord) -> ExceptionRecord | None:

@@ -17,8 +17,38 @@ _WORD = re.compile(r"[A-Za-z]{3}")
 _SOURCE_LINE = re.compile(r":\d+ in [^:]+: ")
 """A frame with its line of source code, where a semicolon divides statements and not sentences."""
 
-_SIZE = re.compile(r"-?[\d.,]+ (?:bytes?|[KMGTPE]iB)")
-"""What a placeholder called `size` holds: templates with few words of their own would else fit any text."""
+COMPOSED = "composed"
+"""The mark in the catalogue of texts that are composed in English before they are shown."""
+_TIME = r"[\d.]+ (?:s|ms|µs|min)|\d+ h \d+ min"
+_SHAPES = {
+    name: re.compile(shape)
+    for name, shape in {
+        "size": r"-?[\d.,]+ (?:bytes?|[KMGTPE]iB)",
+        "number": r"[\d,]+",
+        "before": r"[\d,]+",
+        "pid": r"\d+",
+        "rank": r"\d+",
+        "event": r"\d+",
+        "events": r"[\d,]+",
+        "others": r"[\d,]+",
+        "rest": r"[\d,]+",
+        "exit_status": r"-?\d+",
+        "device": r"[\w:?]+",
+        "facts": r"\w+\.\w+(?:, \w+\.\w+)*",
+        "time": _TIME,
+        "interval": r"[\d.]+",
+        "variable": r"(?:[\w.\[\]]+ )?'[^']+'",
+        "module": r"[\w.<>-]+",
+        "function": r"[\w.<>\[\]]+\(\)",
+        "class": r"\w+",
+        "kind": r"[\w.\[\]]+",
+        "held": r"'[^']+'|[\w.]+",
+        "slot": r"\w+",
+        "line": r"[^,()]+:\d+",
+        "stack": r".+:\d+ in .+",
+    }.items()
+}
+"""What the placeholders of these names hold: templates with few words of their own would else fit any text."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +56,8 @@ class Catalogue:
     """Translations by context ('' for none) and English text. All languages here have one form for every number."""
 
     messages: Mapping[tuple[str, str], str]
+    composed: frozenset[str] | None = None
+    """The templates that texts are composed of before they are shown: only such are found again. None: all."""
     _told: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def message(self, message: str, context: str = "") -> str:
@@ -33,7 +65,7 @@ class Catalogue:
         return self.messages.get((context, message), message)
 
     def told(self, text: str) -> str:
-        """The translation of a text that was made from a template; the text itself where it fits none.
+        """The translation of a text that was composed from templates; the text itself where it fits none.
 
         What stands in its placeholders is looked up as well, and so are texts that a semicolon joins.
         """
@@ -67,7 +99,10 @@ class Catalogue:
         for (context, message), translation in self.messages.items():
             texts, names = _PLACE.split(message)[::2], _PLACE.findall(message)
             own = "".join(texts)
-            if context or not names or not _WORD.search(own) or not set(_PLACE.findall(translation)) <= set(names):
+            if self.composed is not None and message not in self.composed:
+                continue
+            tells = _WORD.search(own) or any(name in _SHAPES for name in names)
+            if context or not names or not tells or not set(_PLACE.findall(translation)) <= set(names):
                 continue
             found.append((len(own), texts, names, message))
         return tuple(one[1:] for one in sorted(found, key=lambda one: -one[0]))
@@ -90,7 +125,7 @@ def _filled(texts: list[str], names: list[str], text: str) -> dict[str, str] | N
         stop = end if number == len(names) else text.find(texts[number], place + 1, end)
         if stop <= place or values.setdefault(name, text[place:stop]) != text[place:stop]:
             return None
-        if name == "size" and not _SIZE.fullmatch(values[name]):
+        if name in _SHAPES and not _SHAPES[name].fullmatch(values[name]):
             return None
         place = stop + len(texts[number])
     return values
@@ -108,8 +143,11 @@ def read_catalogue(language: str) -> Catalogue:
     import polib
 
     messages: dict[tuple[str, str], str] = {}
+    composed = set()
     for entry in polib.pofile(str(catalogue_path(language)), encoding="utf-8"):
         text = entry.msgstr or entry.msgstr_plural.get(0, "")
         if text and not entry.obsolete:
             messages[entry.msgctxt or "", entry.msgid] = text
-    return Catalogue(messages)
+            if COMPOSED in entry.flags:
+                composed.add(entry.msgid)
+    return Catalogue(messages, frozenset(composed))

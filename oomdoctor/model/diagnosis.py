@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from .devices import DeviceReading
 from .estimated import Estimated
 from .facts import FactSet, FactValue
 from .failed_request import FailedRequest
 from .source import KnownBy
+from .stack_tree import StackTree
 from .window import Window
 
 
@@ -223,6 +225,36 @@ class Series:
     relative: bool = False
 
 
+class MomentKind(str, Enum):
+    """What a moment of the timeline is."""
+
+    PHASE = "phase"
+    FAILURE = "failure"
+    RETRY = "retry"
+    RECOVERED = "recovered"
+    KILL = "kill"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happened at a known time (Unix)."""
+
+    when_seconds: float
+    where: str | None
+    """None: it concerns every place."""
+    kind: MomentKind
+    what: str
+    source: str
+
+
+@dataclass(frozen=True)
+class DeviceLook:
+    """The last look at a device before the failure that told who is on it, else the last look."""
+
+    where: str
+    reading: DeviceReading
+
+
 @dataclass(frozen=True)
 class Excerpt:
     """Lines of an input around something that matters."""
@@ -297,6 +329,11 @@ class Diagnosis:
     estimated: Estimated | None = None
     failed_requests: tuple[FailedRequest, ...] = ()
     windows: tuple[Window, ...] = ()
+    stack_trees: tuple[StackTree, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    devices: tuple[DeviceLook, ...] = ()
+    why: str = ""
+    """The summary's last sentence, where a report that shows the cause by itself need not repeat it."""
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

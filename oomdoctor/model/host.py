@@ -71,6 +71,21 @@ class OomCounters:
         """Processes that the kernel killed for want of memory during the run, on the whole machine."""
         return _risen(self.system_oom_kill_before, self.system_oom_kill_after)
 
+    @property
+    def kernel_kills(self) -> int | None:
+        """Processes of the command that the kernel killed for want of memory, whoever's; None: not known.
+
+        Its cgroup counts them whether its own limit or the machine's memory ran out. Only where it does not is the
+        machine's count taken, to which every other container adds.
+        """
+        return self.system_kills if self.cgroup_kills is None else self.cgroup_kills
+
+    @property
+    def limit_hits(self) -> int | None:
+        """Times the cgroup's own limit was reached: with nothing left to reclaim, where that is counted (v2)."""
+        hits = self.cgroup_ooms
+        return _risen(self.cgroup_failcnt_before, self.cgroup_failcnt_after) if hits is None else hits
+
 
 def _risen(before: int | None, after: int | None) -> int | None:
     """By how much a counter rose; one that fell belongs to another cgroup, and rose by nothing."""

@@ -260,3 +260,5 @@ class RunRecord:
     """What was kept of the model that `run --model` named."""
     complete: bool = True
     """False: the supervisor did not write its last record."""
+    received_signals: tuple[int, ...] = ()
+    """Signals that were sent to the command from outside, through the wrapper."""

@@ -103,6 +103,7 @@ _CAUSES: dict[str, dict[str, str]] = {
         "not-oom-workspace": "A library's fixed workspace is too small for the shape",
         "not-oom-recovered": "Allocations failed, but the program recovered and went on",
         "not-oom-masked": "Another error inside words about memory",
+        "not-oom-ended-from-outside": "A signal or a timeout ended it",
     },
 }  # fmt: skip
 

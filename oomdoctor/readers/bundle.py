@@ -96,6 +96,7 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         unseen=_unseen(bundle.supervisor),
         model=_model(bundle.supervisor),
         complete=bundle.complete,
+        received_signals=_numbers(end.data.get("received"), _size) if end else (),
     )
     return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
 

@@ -15,7 +15,7 @@ from ..errors import OomdoctorError
 from ..language import N_
 from ..model.devices import DeviceReading
 from ..model.diagnosis import Excerpt, InputRecord
-from ..model.events import LogEvent
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.run import RunRecord
 from ..model.snapshot import Snapshot
@@ -186,8 +186,17 @@ class _Reading:
             "read" if bundle.run.complete and not bundle.problems else "partly",
             "; ".join(bundle.problems),
         )
+        before = len(self.events)
         for path in filter(self._is_new, (*bundle.logs, *bundle.snapshots)):
             self._read_file(path, f"{prefix}{path.relative_to(folder)}", quiet=True)
+        if bundle.run.counters.cgroup_kills == 0:
+            # The kernel's log is the whole machine's: what it killed meanwhile was somebody else's.
+            named = f"{prefix}kernel.log"
+            self.events[before:] = [
+                event
+                for event in self.events[before:]
+                if event.kind is not EventKind.KERNEL_OOM or event.source.path != named
+            ]
 
     def _read_file(self, path: Path, shown: str, quiet: bool = False) -> None:
         """`quiet`: an empty file is no news (a bundle's stderr.log of a silent program)."""

@@ -37,6 +37,8 @@ class RequestBar:
     size: str
     start: float
     width: float
+    short: str
+    """By how much it did not fit; empty where what was free is not known, or would have sufficed."""
     cut: bool
     """It is larger than the axis: the picture shows only its beginning."""
 
@@ -94,7 +96,9 @@ def view_budget(budget: Budget) -> BudgetView:
     if request is not None:
         end = min(free_start + request, axis)
         cut = free_start + request > axis
-        asked = RequestBar(request, format_bytes(request), free_start / axis, (end - free_start) / axis, cut)
+        room = sum(free) if free else None
+        short = format_bytes(request - room) if room is not None and room < request else ""
+        asked = RequestBar(request, format_bytes(request), free_start / axis, (end - free_start) / axis, short, cut)
     return BudgetView(
         where=where,
         place=budget.where,

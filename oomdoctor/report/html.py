@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -17,20 +16,22 @@ from ..model.diagnosis import Diagnosis
 from . import svg
 from .interactive import page_data, scripts
 from .map_svg import segment_map
-from .view import ESTIMATED, MISUSED, RECKONED, view_report
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .stacks_svg import stack_picture
+from .text import UNIT
+from .view import view_report
 from .window_svg import stacked_areas
 
 LANGUAGE_TAGS = {"en": "en", "zh": "zh-Hans"}
 """The languages as HTML names them."""
 _FONTS = {"zh": "chinese.css"}
 """Style sheets that a language needs besides."""
-_SIZE = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%)(?!\w)")
 
 
 def render(diagnosis: Diagnosis) -> str:
     """The report as an HTML document."""
     view = view_report(diagnosis)
-    data = page_data(view.charts, view.windows, view.holdings)
+    data = page_data(view.charts, view.windows, view.holdings, view.stacks)
     code = scripts() if data else ()
     more = [_asset(_FONTS[chosen()])] if chosen() in _FONTS else []
     style = "\n".join([style_sheet(), *more, *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
@@ -45,6 +46,7 @@ def render(diagnosis: Diagnosis) -> str:
             svg=svg,
             segment_map=segment_map,
             stacked_areas=stacked_areas,
+            stack_picture=stack_picture,
             misused=_(MISUSED),
             reckoned=_(RECKONED),
             estimated=_(ESTIMATED),
@@ -90,7 +92,7 @@ def _environment() -> Environment:
 
 def _prose(text: str) -> Markup:
     """Text with `names in backticks` as code, and each number on one line with its unit. Everything is escaped."""
-    pieces = _SIZE.sub("\\1\N{NO-BREAK SPACE}\\2", text).split("`")
+    pieces = UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text).split("`")
     if len(pieces) % 2 == 0:
         # An odd backtick is only a character.
         pieces = ["`".join(pieces)]

@@ -17,24 +17,34 @@ from markupsafe import Markup
 from ..language import _
 from .owners import HoldingView
 from .palette import CATEGORIES
+from .stacks import StackView
 from .timeline import Chart
 from .window import WindowView
 
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
+_UNIT_BYTES = 512
+"""Of values in the data: allocators and the kernel count in multiples of it, and the numbers are shorter."""
 _MOST_OWNERS = 60
 """Of a place in the map of owners: smaller ones cannot be seen in it."""
 
 
-def page_data(charts: Sequence[Chart], windows: Sequence[WindowView], holdings: Sequence[HoldingView]) -> Markup:
+def page_data(
+    charts: Sequence[Chart],
+    windows: Sequence[WindowView],
+    holdings: Sequence[HoldingView],
+    stacks: Sequence[StackView] = (),
+) -> Markup:
     """The JSON for the page's data block; empty where nothing can be interactive. `<` is escaped: no text ends it."""
     data = {
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
         "windows": [_window(window, number) for number, window in enumerate(windows, 1)],
         "owners": list(_owners(holdings)),
+        "stacks": [{"id": f"stacks-{number}", "where": view.where} for number, view in enumerate(stacks, 1)],
         "words": _words(),
+        "unit": _UNIT_BYTES,
         "colours": {_(category.label): category.colour for category in CATEGORIES},
     }
-    if not any(data[name] for name in ("charts", "windows", "owners")):
+    if not any(data[name] for name in ("charts", "windows", "owners", "stacks")):
         return Markup("")
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
@@ -45,11 +55,17 @@ def _words() -> dict[str, str]:
     return {
         "keys": _("{picture}: arrow keys read values, + and - zoom, Escape shows all"),
         "failure": _("the failure"),
+        "copy": _("Copy"),
+        "copied": _("Copied"),
+        "selected": _("Selected"),
         "event": _("event {number}"),
         "all": _("in all"),
         "live": _("{place}, live memory"),
         "hint": _(" area is bytes; open a category by click or Enter, Escape goes back"),
         "held": _("Who held {place}"),
+        "stacks": _(
+            "{place}: live memory by the stacks that allocated it; Enter or a click opens a frame, Escape goes back"
+        ),
         "owner": _("{owner}: {size} ({category}; {how})"),
     }
 
@@ -68,14 +84,28 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
     return {
         "id": f"chart-{number}",
         "where": chart.where,
+        "dated": not chart.relative,
         "ceiling": chart.ceiling_bytes,
         "limits": list(chart.limits_bytes),
-        "moments": [{"at": moment.seconds, "label": moment.label} for moment in chart.moments],
+        "begin": chart.begin_seconds,
+        "end": chart.end_seconds,
+        "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],
+        "numbers": [{"at": at, "text": text} for at, text in chart.numbers],
         "curves": [
-            {"name": curve.name, "place": curve.place % 4, "times": curve.times_seconds, "values": curve.values_bytes}
+            {
+                "name": curve.name,
+                "place": curve.place % 4,
+                "times": _steps([round(10_000 * time) for time in curve.times_seconds]),
+                "values": [round(value / _UNIT_BYTES) for value in curve.values_bytes],
+            }
             for curve in chart.curves
         ],
     }
+
+
+def _steps(numbers: list[int]) -> list[int]:
+    """The first, then by how much each is more than the one before."""
+    return [now - before for before, now in zip([0, *numbers], numbers, strict=False)]
 
 
 def _window(window: WindowView, number: int) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The report as what one pastes into a ticket: verdict, budget, cause, change, fingerprint, what was not seen.
 
-It keeps to what GitHub, GitLab, Jira and Slack read alike (headings, bold, tables that also read as raw text, fenced
-lines), and text from the input stays text in each of them.
+It keeps to what GitHub, GitLab, Jira and Slack show alike. Slack has neither tables nor headings, and Jira often loses
+a table that is pasted: figures stand in fenced lines, aligned, at most 80 columns wide, and a title is a bold line.
+Text from the input stays text in each of them.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView, in_short
-from .markup import cell, code, fence, table, text_of
-from .view import ESTIMATED, MISUSED, RECKONED, MissingView, ReportView, view_report
+from .markup import code, fence, fenced_table, text_of
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .view import MissingView, ReportView, view_report
 
 _MOST = 4
 
@@ -18,7 +20,7 @@ _MOST = 4
 def render(diagnosis: Diagnosis) -> str:
     """The summary as Markdown."""
     view = view_report(diagnosis)
-    blocks = [f"## {view.tag}", f"**{text_of(view.headline)}**"]
+    blocks = [f"**{text_of(view.tag)}**", text_of(view.headline)]
     if view.lead:
         blocks.append(text_of(view.lead))
     if view.budget is not None:
@@ -31,16 +33,14 @@ def render(diagnosis: Diagnosis) -> str:
     blocks.extend(_change(view))
     if view.estimated is not None:
         estimate = view.estimated
-        parts = [
-            (cell(each.what), each.estimated, each.observed or _("not known"), each.apart) for each in estimate.rows
-        ]
+        parts = [(each.what, each.estimated, each.observed or _("not known"), each.apart) for each in estimate.rows]
         blocks.append(f"**{_(ESTIMATED)}** ({text_of(estimate.settings)})")
         blocks.append("\n".join(f"- {text_of(each)}" for each in estimate.sentences))
-        blocks.append(table((_("part"), _("estimated"), _("observed"), _("apart")), parts, (1, 2, 3)))
+        blocks.append(fenced_table((_("part"), _("estimated"), _("observed"), _("apart")), parts))
     if view.comparisons:
         head = (_("what"), _("reckoned with"), _("seen"), _("apart"))
-        rows_of = [(cell(each.what), each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]
-        blocks.append(f"**{_(RECKONED)}**\n\n{table(head, rows_of, (1, 2, 3))}")
+        rows_of = [(each.what, each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]
+        blocks.append(f"**{_(RECKONED)}**\n\n{fenced_table(head, rows_of)}")
     if view.misuses:
         rows = [_misuse(each) for each in view.misuses[:_MOST]]
         if len(view.misuses) > _MOST:
@@ -76,13 +76,15 @@ def _gap(missing: MissingView) -> str:
 
 
 def _budget(bar: BudgetView) -> str:
-    rows = [(cell(each.name), each.size, each.share, cell(each.how_known)) for each in bar.segments]
+    rows = [(each.name, each.size, each.share) for each in bar.segments]
     if not rows:
-        rows.append((_("parts not measured"), "", "", ""))
-    rows.append((f"**{_('in all')}**", f"**{bar.total}**", "", ""))
+        rows.append((_("parts not measured"), "", ""))
+    rows.append((_("in all"), bar.total, ""))
     if bar.request is not None:
-        rows.append((_("asked for, did not fit"), bar.request.size, "", ""))
-    parts = table((cell(bar.where), _("size"), _("share"), _("how known")), rows, (1, 2))
+        rows.append((_("asked for, did not fit"), bar.request.size, ""))
+        if bar.request.short:
+            rows.append((_("short by"), bar.request.short, ""))
+    parts = fenced_table((bar.where, _("size"), _("share")), rows)
     return f"{parts}\n\n{bar.over}" if bar.over else parts
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from ..language.wrapping import cells, padded
 from ..model.printable import shorten
 
-_CELL = 60
+_CELL, _NAME = 60, 44
 _SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
@@ -28,6 +28,28 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: Colle
 
     rule = "".join("|" + "-" * (width + 1) + (":" if column in numbers else "-") for column, width in enumerate(widths))
     return "\n".join([line(head), rule + "|", *(line(row) for row in rows)])
+
+
+def fenced_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Aligned lines in a fence, for places without tables: the first column to the left, the others to the right.
+
+    Like a table of Markdown it calls nobody and cannot be closed from inside.
+    """
+    shown = [(_unheard(shorten(row[0], _NAME)), *row[1:]) for row in (head, *rows)]
+    widths = [max(cells(row[column]) for row in shown) for column in range(len(head))]
+    lines = [
+        "  ".join(
+            padded(cell, width, right=column > 0) for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in shown
+    ]
+    lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
+    return fence("\n".join(line.rstrip() for line in lines))
+
+
+def _unheard(text: str) -> str:
+    """Also in a fence Slack reads `<!channel>`: a word joiner keeps a log line from calling people."""
+    return _MENTION.sub("@\u2060", text).replace("<", "<\u2060")
 
 
 def text_of(text: str) -> str:
@@ -52,10 +74,10 @@ def code(text: str) -> str:
     return f"{marks}{pad}{text}{pad}{marks}"
 
 
-def fence(line: str) -> str:
-    """A fenced line; a fence that it cannot close."""
-    marks = "`" * max(3, _longest_run(line) + 1)
-    return f"{marks}\n{line}\n{marks}"
+def fence(text: str) -> str:
+    """Fenced lines; a fence that they cannot close."""
+    marks = "`" * max(3, _longest_run(text) + 1)
+    return f"{marks}\n{text}\n{marks}"
 
 
 def _longest_run(text: str) -> int:

@@ -96,7 +96,7 @@ def timeline(chart: Chart, name: str) -> Markup:
         )
     )
     for curve in chart.curves:
-        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.1f}" for x, y in curve.points)
+        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.0f}" for x, y in curve.points)
         parts.append(
             Markup(
                 '<polyline class="curve curve-{}" fill="none" stroke="currentColor"'
@@ -104,12 +104,12 @@ def timeline(chart: Chart, name: str) -> Markup:
             ).format(curve.place % 4, steps)
         )
     parts.append(Markup("</svg>"))
-    for moment in chart.moments:
+    for stroke in chart.strokes:
         parts.append(
             Markup(
-                '<line class="moment" stroke="currentColor" x1="{0}" x2="{0}" y1="{1}" y2="{2}">'
+                '<line class="moment moment-{4}" stroke="currentColor" x1="{0}" x2="{0}" y1="{1}" y2="{2}">'
                 "<title>{3}</title></line>"
-            ).format(at(moment.at), _PLOT_TOP, bottom, moment.label)
+            ).format(at(stroke.at), _PLOT_TOP, bottom, stroke.label, stroke.kind)
         )
     # Texts come last, with a halo in the page's colour: a curve that runs through them does not hide them.
     for mark in chart.grid:
@@ -118,6 +118,13 @@ def timeline(chart: Chart, name: str) -> Markup:
         parts.append(
             Markup('<text class="limit-name" x="100%" y="{}" text-anchor="end">{}</text>').format(
                 _y(mark.height, above=5), mark.label
+            )
+        )
+    for place, number in chart.numbers:
+        anchor = "start" if place < 0.01 else "end" if place > 0.99 else "middle"
+        parts.append(
+            Markup('<text class="moment-number" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+                at(place), _PLOT_TOP - 5, anchor, number
             )
         )
     parts.append(

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language import _
-from ..language.wrapping import cells, wrap
+from ..language.wrapping import wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView, in_short
-from .view import ESTIMATED, MISUSED, RECKONED, ReportView, view_report
+from .reckoning import ESTIMATED, MISUSED, RECKONED
+from .text import UNIT
+from .view import ReportView, view_report
 
 _BAR = 40
 _MOST = 4
@@ -74,6 +76,8 @@ def _budget(bar: BudgetView, console: Console) -> None:
     if bar.request is not None:
         blocks = max(round(bar.request.width * room), 1)
         table.add_row(Text(_("asked for, did not fit")), bar.request.size, "", Text("░" * blocks, style="bold"))
+        if bar.request.short:
+            table.add_row(Text(_("short by")), bar.request.short, "", "")
     if not bar.segments:
         table.add_row(Text(_("parts not measured")), "", "", "")
     console.print(Padding(table, (0, 0, 0, 2)))
@@ -184,5 +188,6 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 
 def _lines(text: str, width: int) -> str:
-    """Broken where Chinese may break: rich breaks at blanks only. Other text is left to it."""
-    return text if cells(text) == len(text) else "\n".join(wrap(text, width))
+    """Broken between words and beside Chinese characters, never between a number and its unit."""
+    lines = wrap(UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text), width)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")

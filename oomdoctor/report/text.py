@@ -24,6 +24,9 @@ SHORT_NAMES = (
 )
 """Words that evidence and facts use, translated where they are shown."""
 
+UNIT = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%|s|ms|µs|min|h)(?!\w)")
+"""A number with its unit, which stand on one line."""
+
 _RECORD = re.compile(r"(.+) \((.+)\)")
 
 

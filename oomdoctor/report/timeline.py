@@ -14,14 +14,18 @@ from ..model.diagnosis import Incident, Series
 from ..model.printable import one_line
 from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
+from .moments import MomentView
 
 LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""
 POINTS = 500
 """Most points of a curve: more cannot be told apart in the picture."""
+_ALL_POINTS = 11_000
+"""Of all curves together: the file stays small enough to be attached to a mail."""
 
-_MOST_MOMENTS = 6
 _SOON_SECONDS = 5.0
+_NUMBER_WIDTH = 0.022
+"""Of the picture's width: numbers of strokes closer than this would cover each other."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,15 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """Something that happened: a vertical line."""
+class Stroke:
+    """Something that happened: a vertical line with the number of its event."""
 
     at: float
     """Fraction of the time."""
     seconds: float
     """From the chart's zero on."""
+    number: int
+    kind: str
     label: str
 
 
@@ -67,32 +73,81 @@ class Chart:
     curves: tuple[Curve, ...]
     limits: tuple[Mark, ...]
     grid: tuple[Mark, ...]
-    moments: tuple[Moment, ...]
+    strokes: tuple[Stroke, ...]
+    numbers: tuple[tuple[float, str], ...]
+    """What stands over the strokes, at fractions of the time: those that lie close together share a place."""
     duration: str
     relative: bool
     begin: str
     end: str
     """What stands at the two ends of the time axis."""
+    begin_seconds: float
+    end_seconds: float
+    """These ends, from the chart's zero on."""
     ceiling_bytes: float
     limits_bytes: tuple[int, ...]
     in_words: str
 
 
-def view_charts(series: tuple[Series, ...], incidents: tuple[Incident, ...] = ()) -> tuple[Chart, ...]:
+@dataclass(frozen=True)
+class _Axis:
+    """A time axis: its ends, and the moment that it counts from."""
+
+    begin: float
+    end: float
+    failure: float | None
+
+    @property
+    def span(self) -> float:
+        return self.end - self.begin or 1.0
+
+    @property
+    def zero(self) -> float:
+        return self.end if self.failure is None else self.failure
+
+    def holds(self, when: float) -> bool:
+        """Within it, or so soon after it that the last sample was before."""
+        return self.begin <= when <= self.end + _SOON_SECONDS
+
+    def at(self, when: float) -> float:
+        return min(max((when - self.begin) / self.span, 0.0), 1.0)
+
+
+def view_charts(
+    series: tuple[Series, ...], incidents: tuple[Incident, ...] = (), moments: tuple[MomentView, ...] = ()
+) -> tuple[Chart, ...]:
     """A chart per place, in the order of the input. Curves without two points are left out: they show no course.
 
-    Times count from the first of `incidents` that a chart's time holds: the failure. Devices have one scale.
+    All that is dated has one time axis, which counts from the failure where it holds it, and devices have one scale of
+    bytes: what stands below each other can be compared.
     """
     by_place: dict[tuple[str, bool], list[Series]] = {}
     for each in series:
         if min(len(each.times_seconds), len(each.values_bytes)) >= 2:
             by_place.setdefault((each.where, each.relative), []).append(each)
+    most = max(8, min(POINTS, _ALL_POINTS // max(sum(map(len, by_place.values())), 1)))
+    courses = {key: [_course(each, most) for each in group] for key, group in by_place.items()}
+    dated = [course for (_, relative), group in courses.items() if not relative for course in group]
+    shared = _axis(dated, incidents) if dated else None
     of_devices = [top for (where, _), group in by_place.items() if _is_device(where) for top in (_top(group),)]
     common = max(of_devices, default=0)
     return tuple(
-        _chart(where, relative, group, incidents, common if _is_device(where) else _top(group))
-        for (where, relative), group in by_place.items()
+        _chart(
+            key,
+            list(zip(group, courses[key], strict=True)),
+            _axis(courses[key], ()) if key[1] or shared is None else shared,
+            [] if key[1] else [m for m in moments if m.where in ("", key[0]) or not _is_device(key[0])],
+            common if _is_device(key[0]) else _top(group),
+        )
+        for key, group in by_place.items()
     )
+
+
+def _axis(courses: list[list[tuple[float, int]]], incidents: tuple[Incident, ...]) -> _Axis:
+    begin, end = min(course[0][0] for course in courses), max(course[-1][0] for course in courses)
+    whole = _Axis(begin, end, None)
+    dated = (each.when_seconds for each in incidents if each.when_seconds is not None)
+    return _Axis(begin, end, next((when for when in dated if whole.holds(when)), None))
 
 
 def _is_device(where: str) -> bool:
@@ -120,101 +175,98 @@ def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
     return [0, *(1 + extremes(height[1:last], most - 2 - whole)).tolist(), *range(last, count)]
 
 
-def _chart(where: str, relative: bool, group: list[Series], incidents: tuple[Incident, ...], top: int) -> Chart:
-    courses = [_course(each) for each in group]
-    begin = min(course[0][0] for course in courses)
-    end = max(course[-1][0] for course in courses)
-    span = end - begin or 1.0
-    seen = [] if relative else [each for each in incidents if _falls_into(each, begin, end)]
-    failure = seen[0].when_seconds if seen else None
-    zero = end if failure is None else failure
-    limits = {each.limit_bytes: each for each in group if each.limit_bytes is not None and each.limit_bytes > 0}
-    drawn_limits = sorted(limit for limit in limits if limit <= top)
+def _chart(
+    key: tuple[str, bool],
+    drawn: list[tuple[Series, list[tuple[float, int]]]],
+    axis: _Axis,
+    moments: list[MomentView],
+    top: int,
+) -> Chart:
+    where, relative = key
+    limits = sorted({each.limit_bytes for each, _ in drawn if each.limit_bytes is not None and each.limit_bytes > 0})
     ceiling = 1.06 * top
-    curves = tuple(
-        _curve(each, course, begin, span, zero, ceiling, place)
-        for place, (each, course) in enumerate(zip(group, courses, strict=True))
-    )
+    curves = tuple(_curve(each, course, axis, ceiling, place) for place, (each, course) in enumerate(drawn))
     place = one_line(told(where), 60)
     courses_told = [
         _("{curve} peaked at {peak} and ended at {last}").format(curve=curve.name, peak=curve.peak, last=curve.last)
         for curve in curves
     ]
-    courses_told += [_limit(limit) for limit in sorted(limits)]
-    duration = format_seconds(span)
-    in_words = _("{place} over {time}: {curves}.").format(place=place, time=duration, curves=_("; ").join(courses_told))
+    duration = format_seconds(axis.span)
+    in_words = _("{place} over {time}: {curves}.").format(
+        place=place, time=duration, curves=_("; ").join([*courses_told, *map(_limit, limits)])
+    )
+    strokes = tuple(_strokes(moments, axis))
     return Chart(
         where=place,
         curves=curves,
-        limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in drawn_limits),
+        limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in limits if limit <= top),
         grid=_grid(ceiling, top),
-        moments=tuple(_moments(seen, begin, span, zero)),
+        strokes=strokes,
+        numbers=tuple(_numbers(strokes)),
         duration=duration,
         relative=relative,
         begin=_("start")
-        if failure is None
-        else _("{time} before the failure").format(time=format_seconds(zero - begin)),
-        end=_end(failure, end, span),
+        if axis.failure is None
+        else _("{time} before the failure").format(time=format_seconds(axis.failure - axis.begin)),
+        end=_end(axis),
+        begin_seconds=round(axis.begin - axis.zero, 4),
+        end_seconds=round(max(axis.end, axis.zero) - axis.zero, 4),
         ceiling_bytes=ceiling,
-        limits_bytes=tuple(drawn_limits),
+        limits_bytes=tuple(limit for limit in limits if limit <= top),
         in_words=in_words,
     )
 
 
-def _curve(
-    series: Series,
-    points: list[tuple[float, int]],
-    begin: float,
-    span: float,
-    zero: float,
-    ceiling: float,
-    place: int,
-) -> Curve:
+def _curve(series: Series, points: list[tuple[float, int]], axis: _Axis, ceiling: float, place: int) -> Curve:
     return Curve(
         name=one_line(told(series.name), 60),
-        points=tuple(((time - begin) / span, value / ceiling) for time, value in points),
+        points=tuple(((time - axis.begin) / axis.span, value / ceiling) for time, value in points),
         peak=format_bytes(max(value for _, value in points)),
         last=format_bytes(points[-1][1]),
         how_sampled=one_line(told(series.how_sampled), 80),
         place=place,
-        times_seconds=tuple(round(time - zero, 4) for time, _ in points),
+        times_seconds=tuple(round(time - axis.zero, 4) for time, _ in points),
         values_bytes=tuple(value for _, value in points),
     )
 
 
-def _falls_into(incident: Incident, begin: float, end: float) -> bool:
-    """Within the chart's time, or so soon after it that the last sample was before it."""
-    when = incident.when_seconds
-    return when is not None and begin <= when <= end + _SOON_SECONDS
+def _strokes(moments: list[MomentView], axis: _Axis) -> Iterator[Stroke]:
+    for each in moments:
+        if axis.holds(each.seconds):
+            yield Stroke(axis.at(each.seconds), round(each.seconds - axis.zero, 4), each.number, each.kind, each.what)
 
 
-def _moments(seen: list[Incident], begin: float, span: float, zero: float) -> Iterator[Moment]:
-    for each in seen[:_MOST_MOMENTS]:
-        if each.when_seconds is not None:
-            at = min((each.when_seconds - begin) / span, 1.0)
-            yield Moment(at, round(each.when_seconds - zero, 4), one_line(told(each.cause), 60))
+def _numbers(strokes: tuple[Stroke, ...]) -> Iterator[tuple[float, str]]:
+    """`3`, or `3–5` over strokes whose numbers would cover each other."""
+    ordered = sorted(strokes, key=lambda stroke: stroke.at)
+    while ordered:
+        first = ordered[0]
+        group = [each for each in ordered if each.at - first.at < _NUMBER_WIDTH]
+        ordered = ordered[len(group) :]
+        numbers = [each.number for each in group]
+        yield first.at, str(numbers[0]) if len(group) == 1 else f"{min(numbers)}–{max(numbers)}"
 
 
-def _end(failure: float | None, end: float, span: float) -> str:
-    if failure is None:
-        return _("{time} later").format(time=format_seconds(span))
-    if abs(end - failure) <= 0.01 * span:
+def _end(axis: _Axis) -> str:
+    if axis.failure is None:
+        return _("{time} later").format(time=format_seconds(axis.span))
+    if abs(axis.end - axis.failure) <= 0.01 * axis.span:
         return _("the failure")
-    return _("{time} after it").format(time=format_seconds(abs(end - failure)))
+    return _("{time} after it").format(time=format_seconds(abs(axis.end - axis.failure)))
 
 
 def _limit(size: int) -> str:
     return _("limit {size}").format(size=format_bytes(size))
 
 
-def _course(series: Series) -> list[tuple[float, int]]:
+def _course(series: Series, most: int) -> list[tuple[float, int]]:
     """The points that are drawn, by time; a point without a time is none."""
     count = min(len(series.times_seconds), len(series.values_bytes))
     times = np.asarray(series.times_seconds[:count], dtype=np.float64)
     known = np.flatnonzero(np.isfinite(times))
     order = known[np.argsort(times[known], kind="stable")].tolist()
     values = [series.values_bytes[place] for place in order]
-    return [(series.times_seconds[order[place]], values[place]) for place in thin(values)] or [(0.0, 0)]
+    return [(series.times_seconds[order[place]], values[place]) for place in thin(values, most)] or [(0.0, 0)]
 
 
 def _grid(ceiling: float, highest: float) -> tuple[Mark, ...]:

@@ -19,7 +19,8 @@ def stacked_areas(view: WindowView, name: str) -> Markup:
         Markup('<svg x="0" y="{}" width="100%" height="{}" viewBox="0 0 1000 1000" preserveAspectRatio="none">').format(
             _TOP, _HEIGHT
         ),
-        *(_area(area) for area in view.areas),
+        # Each down to the axis, the highest first: what lies on it covers the rest.
+        *(_area(area) for area in reversed(view.areas)),
         Markup("</svg>"),
         Markup('<line class="axis" stroke="currentColor" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(bottom),
         _peak(view),
@@ -53,10 +54,9 @@ def stacked_areas(view: WindowView, name: str) -> Markup:
 
 
 def _area(area: Area) -> Markup:
-    upper = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.1f}" for x, y in area.above)
-    lower = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.1f}" for x, y in reversed(area.below))
-    return Markup('<path class="area" fill="{}" d="M{}L{}z"><title>{}</title></path>').format(
-        area.category.colour, upper, lower, _("{names}: at most {size}").format(names=area.names, size=area.most)
+    upper = " ".join(f"{1000 * x:.1f} {1000 * (1 - y):.0f}" for x, y in area.above)
+    return Markup('<path class="area" fill="{}" d="M0 1000L{}L1000 1000z"><title>{}</title></path>').format(
+        area.category.colour, upper, _("{names}: at most {size}").format(names=area.names, size=area.most)
     )
 
 

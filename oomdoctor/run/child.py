@@ -30,9 +30,9 @@ FORWARDED: frozenset[int] = frozenset(
 
 _GROUP_DELIVERY_SECONDS = 0.002
 """The kernel sends a group's signal to one member after the other; by then all have it."""
-_LOOK_SECONDS = 1.0
-"""How often the child is looked at even if no signal says that it has changed."""
 _PR_SET_DUMPABLE = 4
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""The command must not ignore them."""
 
 
 class Witness(Protocol):
@@ -61,16 +61,26 @@ class CannotStart(Exception):
         self.status = status
 
 
-def block_signals() -> set[int]:
-    """Block the signals that `Child.wait` takes one by one; the mask as it was, which the command gets back."""
-    if signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited 'ignore' would lose the child's status
-    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})}
+@dataclass(frozen=True)
+class Inherited:
+    """What this process was started with of signals, and the command is to be."""
+
+    mask: frozenset[int]
+    ignores_children: bool
+    """SIGCHLD is ignored: children leave no zombies, and nobody learns their status."""
 
 
-def restore_signals(mask: set[int]) -> None:
+def block_signals() -> Inherited:
+    """Block the signals that `Child.wait` takes one by one; how things were, as the command gets them back."""
+    ignores_children = signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited 'ignore' would lose the child's status
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
+    return Inherited(frozenset(int(number) for number in mask), ignores_children)
+
+
+def restore_signals(inherited: Inherited) -> None:
     """Undo `block_signals`; a signal that came meanwhile acts now."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, inherited.mask)
 
 
 class Child:
@@ -88,23 +98,24 @@ class Child:
         command: Sequence[str],
         environment: Mapping[str, str],
         streams: Sequence[Stream],
-        mask: set[int],
+        inherited: Inherited,
     ) -> Child:
-        """Start `command`, found on PATH, with its streams in place and the signal mask that the wrapper had itself.
+        """Start `command`, found on PATH, with its streams in place and the signals that the wrapper was started with.
 
         Descriptors that the wrapper inherited go on to it; the wrapper then lets go of them. Raises CannotStart.
         """
-        actions = [(os.POSIX_SPAWN_DUP2, stream.child_end, number) for stream in streams for number in stream.numbers]
+        ends = [(stream.child_end, number) for stream in streams for number in stream.numbers]
 
         def spawn(words: tuple[str, ...]) -> int:
-            # Python ignores these two; the command must not
+            if inherited.ignores_children:
+                return _fork(words, environment, ends, inherited.mask)
             return os.posix_spawnp(
                 words[0],
                 words,
                 environment,
-                file_actions=actions,
-                setsigmask=mask,
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+                file_actions=[(os.POSIX_SPAWN_DUP2, end, number) for end, number in ends],
+                setsigmask=inherited.mask,
+                setsigdef=_IGNORED_BY_PYTHON,
             )
 
         try:
@@ -117,7 +128,9 @@ class Child:
                     ("/bin/sh", _found(command[0]), *command[1:])
                 )  # a script without a first line, as shells do
         except FileNotFoundError as error:
-            raise CannotStart(127, f"{command[0]}: command not found") from error
+            there = os.path.exists(_found(command[0]))
+            reason = "its interpreter, which the first line names, is not there" if there else "command not found"
+            raise CannotStart(127, f"{command[0]}: {reason}") from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise CannotStart(126, f"{command[0]}: cannot be started: {reason}") from error
@@ -130,24 +143,38 @@ class Child:
         """
         awaited = {*FORWARDED, signal.SIGCHLD}
         while True:
+            self._reap_adopted()
             end = self._look()
             if end is not None:
                 return end
-            came = signal.sigtimedwait(awaited, _LOOK_SECONDS)
-            if came is not None and came.si_signo != signal.SIGCHLD:
-                self._pass_on(came.si_signo, witness, on_resize)
+            # Not sigtimedwait: stopped and continued after its time, Python tells of a signal that never came. What
+            # comes while nobody waits is kept, for it is blocked.
+            number = signal.sigwaitinfo(awaited).si_signo
+            if number != signal.SIGCHLD:
+                self._pass_on(number, witness, on_resize)
 
     def _pass_on(self, number: int, witness: Witness, on_resize: Callable[[], bool]) -> None:
-        resized = number == signal.SIGWINCH and on_resize()
-        time.sleep(_GROUP_DELIVERY_SECONDS)
         self.received.add(number)
-        if witness.saw(number):
-            witness.forget()
-            if not resized:
-                return
-            # the command may have looked at its terminal before that had the new size
+        try:
+            resized = number == signal.SIGWINCH and on_resize()
+            time.sleep(_GROUP_DELIVERY_SECONDS)
+            if witness.saw(number):
+                witness.forget()
+                if not resized:
+                    return
+                # the command may have looked at its terminal before that had the new size
+        except Exception:
+            pass  # trouble of ours must not keep a signal from the command
         with contextlib.suppress(OSError):
             os.kill(self.pid, number)
+
+    def _reap_adopted(self) -> None:
+        """End zombies that are not the command: the first process of a container inherits orphans."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if ended.si_pid == self.pid:
+                    return
+                os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
 
     def _look(self) -> ChildEnd | None:
         options = os.WEXITED | os.WSTOPPED | os.WNOHANG
@@ -196,6 +223,34 @@ def let_go_of_inherited() -> None:
         for number in (0, 1):
             os.dup2(null, number, inheritable=False)
         os.close(null)
+
+
+def _fork(
+    words: tuple[str, ...], environment: Mapping[str, str], ends: Sequence[tuple[int, int]], mask: frozenset[int]
+) -> int:
+    """What `posix_spawnp` cannot do: start a command that ignores SIGCHLD. Raises OSError."""
+    told, tells = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for end, number in ends:
+                os.dup2(end, number)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            for ignored in _IGNORED_BY_PYTHON:
+                signal.signal(ignored, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(words[0], words, environment)
+        except OSError as error:
+            os.write(tells, b"%d" % (error.errno or 0))
+        finally:
+            os._exit(127)
+    os.close(tells)
+    with os.fdopen(told, "rb") as stream:
+        failed = stream.read()
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(int(failed), os.strerror(int(failed)))
+    return pid
 
 
 def _found(name: str) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..language import N_
-from .terminal import Stream
+from .terminal import ModeMirror, Stream
 
 if TYPE_CHECKING:
     from .capture import StreamCapture
@@ -33,6 +33,9 @@ _FLUSH_SECONDS = 0.2
 _MOST_FOR_COPY = 0.1
 """Masking and writing the copy of a flood takes at most about this share of the time."""
 _DRAIN_SECONDS = 1.0
+_END_SECONDS = 0.5
+_MODE_SECONDS = 0.05
+"""A program that changes its terminal's mode prints something just before or after."""
 _CLEAR, _ENDED, _DONE = b"c", b"e", b"\n"
 
 
@@ -80,12 +83,20 @@ class Relay:
         """After the command's end: wait, briefly, until its output is passed on and kept; what could not, in words."""
         answer = self._ask(_ENDED, patience=_DRAIN_SECONDS * 2)
         os.close(self._questions)
-        os.close(self._answers)
         try:
-            failures = json.loads(answer)
+            told = json.loads(answer)
         except ValueError:
-            return (N_("the end of the output: the relay did not answer"),)
-        return tuple(str(failure) for failure in failures)
+            told = {"failures": [N_("the end of the output: the relay did not answer")], "stays": True}
+        if not told["stays"]:
+            self._reap()
+        os.close(self._answers)
+        return tuple(str(failure) for failure in told["failures"])
+
+    def _reap(self) -> None:
+        """Leave no zombie to a first process that may not look after it. It is about to end: its pipe closes then."""
+        with contextlib.suppress(OSError):
+            if select.select([self._answers], [], [], _END_SECONDS)[0] and not os.read(self._answers, 1):
+                os.waitpid(self.pid, 0)
 
     def _ask(self, question: bytes, patience: float) -> bytes:
         answer = b""
@@ -108,10 +119,13 @@ class _Route:
         self.destination = stream.destination
         self.capture = capture
         self.held = memoryview(b"")
+        self._rest = b""
         self._most_at_once = _CHUNK if stat.S_ISREG(os.fstat(stream.destination).st_mode) else _PIPE_CHUNK
         self.flush_at: float | None = None
         self._pause = _FLUSH_SECONDS
         self._is_idle = False
+        self._mirror = ModeMirror(stream.source, stream.destination) if stream.terminal is not None else None
+        self.look_at: float | None = None
 
     @property
     def is_over(self) -> bool:
@@ -124,13 +138,15 @@ class _Route:
         try:
             data = os.read(self.source, _CHUNK)
         except BlockingIOError:
+            self.held, self._rest = memoryview(self._rest), b""
             return
         except OSError:  # EIO: a terminal that nobody holds open any more
             data = b""
         if not data:
+            self.held, self._rest = memoryview(self._rest), b""
             self._close_source()
             return
-        self.held = memoryview(data)
+        self._hold(self._rest + data)
         if self.capture is not None:
             try:
                 self.capture.put(data)
@@ -139,16 +155,35 @@ class _Route:
             self._is_idle = False
             self.flush_at = self.flush_at or time.monotonic() + self._pause
 
+    def _hold(self, data: bytes) -> None:
+        """Of a flood, the beginning of the last line waits for its end."""
+        cut = (data.rfind(b"\n") + 1 if len(data) >= _CHUNK else 0) or len(data)
+        self.held, self._rest = memoryview(data[:cut]), data[cut:]
+
     def write(self) -> None:
-        """Pass on a part of what is held."""
+        """Pass on a part of what is held: whole lines where it can, for others may write to the same place."""
+        if self._mirror is not None:
+            self._mirror.look()
+            self.look_at = time.monotonic() + _MODE_SECONDS
+        part = self.held[: self._most_at_once]
+        if len(part) < len(self.held):
+            part = part[: bytes(part).rfind(b"\n") + 1 or len(part)]
         try:
-            self.held = self.held[os.write(self.destination, self.held[: self._most_at_once]) :]
+            self.held = self.held[os.write(self.destination, part) :]
+            if not self.held and self._rest:
+                self.read()
         except BlockingIOError:
             return
         except OSError as error:
-            self.held = memoryview(b"")
+            self.held, self._rest = memoryview(b""), b""
             if error.errno in (errno.EPIPE, errno.EIO, errno.ECONNRESET):
                 self._close_source()  # nobody reads any more: the command learns it at its next write, as it would have
+
+    def look_if_due(self, now: float) -> None:
+        """Whether the command has changed the mode of its terminal since its last output."""
+        if self._mirror is not None and self.look_at is not None and now >= self.look_at:
+            self.look_at = None
+            self._mirror.look()
 
     def flush_if_due(self, now: float) -> None:
         """Write the copy to disk, some times a second; an unfinished line once nothing has come for a while."""
@@ -161,6 +196,9 @@ class _Route:
 
     def _close_source(self) -> None:
         if self.source is not None:
+            if self._mirror is not None:
+                self._mirror.look()
+                self._mirror = None
             os.close(self.source)
             self.source = None
         if not self.held:
@@ -233,11 +271,13 @@ class _Loop:
         now = time.monotonic()
         for route in self._routes:
             route.flush_if_due(now)
+            route.look_if_due(now)
 
     def _timeout_ms(self) -> float | None:
         if self._drain_until is not None:
             return 0 if not any(route.held for route in self._routes) else 50
-        due = min((route.flush_at for route in self._routes if route.flush_at is not None), default=None)
+        times = (moment for route in self._routes for moment in (route.flush_at, route.look_at))
+        due = min((moment for moment in times if moment is not None), default=None)
         return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
 
     def _listen(self, questions: int) -> None:
@@ -268,7 +308,8 @@ class _Loop:
                 route.capture = None
         if self._drain_until is not None:
             self._drain_until = None
-            self._answer(_ENDED + json.dumps(failures).encode())
+            stays = not all(route.is_over for route in self._routes)
+            self._answer(_ENDED + json.dumps({"failures": failures, "stays": stays}).encode())
             self._hang_up()
 
     def _answer(self, words: bytes) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from .relay import Relay
 from .terminal import Stream, occupy_closed_numbers, open_streams
 
 if TYPE_CHECKING:
+    from ..model.host import OomCounters
     from .capture import StreamCapture
     from .watch import Watch
 
@@ -93,7 +94,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
     unseen: list[tuple[str, str, str]] = []
     writer = _open_bundle(command, options, unseen)
     before = read_baseline()
-    mask = block_signals()
+    inherited = block_signals()
     try:
         streams = _open_streams(numbers, unseen)
         relay = _start_relay(streams, writer, options, unseen)
@@ -101,7 +102,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
             streams = ()
         try:
             environment = _environment(writer, options, unseen)
-            child = Child.start(command, environment, streams, mask)
+            child = Child.start(command, environment, streams, inherited)
         except CannotStart:
             _close_child_ends(streams)
             if relay is not None:
@@ -111,27 +112,36 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
             raise
         _close_child_ends(streams)
         let_go_of_inherited()
-        watch = None if writer is None else _start_watch(writer, command, options, before, child, environment)
+        watch: Watch | None = None
+        if writer is not None:
+            with _never_raising(unseen):
+                watch = _start_watch(writer, command, options, before, child, environment)
         end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
         ended = time.time()
-        if relay is not None:
-            unseen += _unwritten(relay.finish())
         seen: bool | None = False
-        if writer is not None and watch is not None:
-            counters = watch.finish(crashed=end.status != 0)
-            unseen += watch.unseen
+        if relay is not None:
+            with _never_raising(unseen):
+                unseen += _unwritten(relay.finish())
+        if writer is not None:
+            counters: OomCounters | None = None
+            with _never_raising(unseen):
+                if watch is not None:
+                    counters = watch.finish(crashed=end.status != 0)
+                    unseen += watch.unseen
             unseen += _unwritten(writer.failures)
             for what, why, how in unseen:
                 writer.append("unseen", {"what": what, "why": why, "how": how})
-            writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended})
+            received = sorted(child.received)
+            writer.append("exit", {"status": end.status, "signal": end.signal, "ended": ended, "received": received})
             writer.close()
-            from .signs import out_of_memory_seen
+            with _never_raising(unseen):
+                from .signs import out_of_memory_seen
 
-            seen = out_of_memory_seen(writer.directory, counters, end.status, end.signal)
+                seen = out_of_memory_seen(writer.directory, counters, end.status, end.signal)
     finally:
         while signal.sigtimedwait(FORWARDED, 0) is not None:
             pass  # what came at the moment of the end was for the command
-        restore_signals(mask)
+        restore_signals(inherited)
     return RunOutcome(
         bundle=None if writer is None else writer.directory,
         status=end.status,
@@ -140,6 +150,15 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         stopped_from_outside=bool(child.received & _STOPPING),
         unseen=tuple(unseen),
     )
+
+
+@contextlib.contextmanager
+def _never_raising(unseen: list[tuple[str, str, str]]) -> Iterator[None]:
+    """The command runs: no trouble of ours may keep its end from whoever waits for it."""
+    try:
+        yield
+    except Exception as error:
+        unseen.append((UNWRITTEN, f"{type(error).__name__}: {error}", N_("report this to oomdoctor")))
 
 
 def _unwritten(failures: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -27,9 +27,11 @@ _PHRASES = (
 )
 
 
-def out_of_memory_seen(bundle: Path, counters: OomCounters, status: int | None, number: int | None) -> bool | None:
+def out_of_memory_seen(
+    bundle: Path, counters: OomCounters | None, status: int | None, number: int | None
+) -> bool | None:
     """True: something says so. None: it was killed with no word of why. False: nothing says so. Never raises."""
-    if counters.cgroup_kills or counters.system_kills or counters.cgroup_ooms:
+    if counters is not None and (counters.kernel_kills or counters.cgroup_ooms):
         return True
     if any(_PROBE_SIGN.search(_content(file)) for file in (bundle / "probe").glob("*.records")):
         return True

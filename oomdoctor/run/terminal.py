@@ -12,8 +12,11 @@ import os
 import stat
 import termios
 from dataclasses import dataclass
+from typing import Any
 
 _LOG_NAMES = {1: "stdout.log", 2: "stderr.log"}
+_OUTPUT, _FLAGS, _CHARACTERS = 1, range(4), 6
+"""Places in what `termios.tcgetattr` returns."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,45 @@ class Stream:
         except OSError:
             return False
         return True
+
+
+class ModeMirror:
+    """Keeps the real terminal in the mode that the command gives its own, as full-screen programs do."""
+
+    def __init__(self, source: int, real: int) -> None:
+        """`source`: the command's terminal as the wrapper holds it."""
+        self._source = source
+        self._real = real
+        self._known = self._mode()
+
+    def look(self) -> None:
+        """Do to the real terminal what has been done to the command's since the last look; never raises."""
+        mode = self._mode()
+        if mode is None or self._known is None or mode == self._known:
+            return
+        with contextlib.suppress(OSError):
+            if os.tcgetpgrp(self._real) != os.getpgrp():
+                return  # the shell has it now
+        with contextlib.suppress(termios.error):
+            real = termios.tcgetattr(self._real)
+            for place in _FLAGS:
+                changed = mode[place] ^ self._known[place]
+                real[place] = (real[place] & ~changed) | (mode[place] & changed)
+            pairs = enumerate(zip(self._known[_CHARACTERS], mode[_CHARACTERS], strict=True))
+            for place, (before, after) in pairs:
+                if after != before:
+                    real[_CHARACTERS][place] = after
+            termios.tcsetattr(self._real, termios.TCSANOW, real)
+            if mode[_OUTPUT] & termios.OPOST:  # done once, by the real one
+                mode[_OUTPUT] &= ~termios.OPOST
+                termios.tcsetattr(self._source, termios.TCSANOW, mode)
+            self._known = mode
+
+    def _mode(self) -> list[Any] | None:
+        try:
+            return termios.tcgetattr(self._source)
+        except termios.error:
+            return None
 
 
 def open_streams(numbers: tuple[int, ...]) -> tuple[Stream, ...]:
@@ -95,8 +137,7 @@ def _open_stream(numbers: tuple[int, ...]) -> Stream:
         source, child_end = os.openpty()
         with contextlib.suppress(termios.error):
             attributes = termios.tcgetattr(real)
-            attributes[1] &= ~termios.OPOST
-            attributes[3] &= ~termios.ECHO
+            attributes[_OUTPUT] &= ~termios.OPOST
             termios.tcsetattr(child_end, termios.TCSANOW, attributes)
         stream = Stream(numbers, source, child_end, terminal=os.dup(real))
         stream.copy_window_size()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from snapshots import programs
 from snapshots.make import MIB, Device, frame, snapshot, write
 
@@ -131,6 +133,80 @@ def test_a_category_of_owners_opens_and_closes(opened: Any, tmp_path: Path) -> N
     assert boxes.count() == every
 
 
+@pytest.fixture
+def timed() -> Path:
+    return next(path for path in REPORTS if path.stem == "run-kept-losses")
+
+
+def test_a_chart_of_the_run_is_read_by_the_pointer_and_the_others_follow(opened: Any, timed: Path) -> None:
+    page = opened(timed, viewport={"width": 1280, "height": 1600}).page
+    charts = page.locator("#timeline ~ figure .live")
+    assert charts.count() >= 3
+    first = charts.first.locator(".u-over")
+    first.scroll_into_view_if_needed()
+    page.wait_for_timeout(100)
+    box = first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 30)
+    page.wait_for_timeout(50)
+    assert re.search(r"\d [KMG]iB", charts.first.locator(".reading").inner_text())
+    assert charts.nth(1).locator(".reading").inner_text() != ""
+
+
+def test_zooming_one_chart_of_the_run_zooms_all_and_escape_shows_all_again(opened: Any, timed: Path) -> None:
+    page = opened(timed, viewport=WIDE).page
+    charts = page.locator("#timeline ~ figure .live")
+    last = charts.last
+    before = last.locator("canvas").screenshot()
+    over = charts.first.locator(".u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 50)
+    page.mouse.up()
+    page.mouse.move(2, 2)
+    zoomed = last.locator("canvas").screenshot()
+    assert zoomed != before
+    charts.first.focus()
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert last.locator("canvas").screenshot() != zoomed
+
+
+def test_a_frame_of_the_stacks_opens_and_closes(opened: Any, tmp_path: Path) -> None:
+    device = Device()
+    for line in range(5, 9):
+        device.malloc(line * MIB, [frame("forward", "/x/net.py", line), frame("main", "/x/main.py", line // 7)])
+    path = tmp_path / "report.html"
+    path.write_text(render(diagnose([write(tmp_path / "s.pickle", snapshot(device))]), "html"), encoding="utf-8")
+    page = opened(path, viewport=WIDE).page
+    boxes = page.locator(".frames [tabindex]")
+    every = boxes.count()
+    assert every == 6
+    boxes.first.click()
+    assert 0 < boxes.count() < every
+    assert boxes.first.bounding_box()["width"] == pytest.approx(page.locator(".frames").bounding_box()["width"], abs=2)
+    page.keyboard.press("Tab")
+    boxes.first.focus()
+    assert "main.py" in page.locator(".frames .reading").inner_text()
+    page.keyboard.press("Escape")
+    assert boxes.count() == every
+
+
+def test_the_line_of_the_remedy_is_copied_with_a_button(opened: Any, timed: Path) -> None:
+    page = opened(timed, viewport=WIDE).page
+    page.locator(".change .copy-button").first.click()
+    assert page.evaluate("getSelection().toString().trim()") == page.locator(".change .copy code").first.inner_text()
+    assert page.locator(".change .copy-button").first.inner_text() in ("Copied", "Selected")
+
+
+def test_without_scripts_the_stacks_and_the_timeline_are_pictures(opened: Any, timed: Path) -> None:
+    page = opened(timed, viewport=WIDE, java_script_enabled=False).page
+    assert page.locator("svg.stacks").first.is_visible()
+    assert page.locator("#timeline ~ figure svg.timeline").count() >= 3
+    assert page.locator(".live").count() == 0
+
+
 HOSTILE = [
     "<script>document.title='pwned'</script>",
     "</script><script>document.title='pwned'</script>",
@@ -139,6 +215,20 @@ HOSTILE = [
     "<!--<script>document.title='pwned'",
     "\u2028document.title='pwned'",
 ]
+
+
+def hostile_rules(folder: Path, words: str) -> Path:
+    """A rule of somebody else's, every text of which is the attack."""
+    text = words.replace("{", "").replace("}", "")
+    rule = {
+        "id": "BAD001", "cause": "fragmentation", "title": text, "scope": "incident", "when": ["oom.count > 0"],
+        "explain": text, "owner": text,
+        "remedies": [{"id": "one", "do": text, "cost": text, "source": text}],
+        "not_remedies": [{"what": text, "why": text}], "to_confirm": [{"what": text, "command": text}],
+    }  # fmt: skip
+    (folder / "bad").mkdir(parents=True)
+    (folder / "bad" / "BAD001-attack.yaml").write_text(yaml.safe_dump(rule, allow_unicode=True), encoding="utf-8")
+    return folder
 
 
 @pytest.mark.parametrize("words", HOSTILE)
@@ -154,10 +244,16 @@ def test_hostile_names_stay_text(opened: Any, tmp_path: Path, words: str) -> Non
     log.write_text(
         f"{words}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 MiB. {words}\n{words}\n"
     )
+    smi = tmp_path / "smi.csv"
+    smi.write_text(f"pid, process_name, used_gpu_memory [MiB]\n12, {words.replace(',', ' ')}, 900 MiB\n")
+    rules = hostile_rules(tmp_path / "rules", words)
+    diagnosis = diagnose([snapshot_path, log, smi], command=f"python {words}", rules=[rules])
+    assert any(finding.rule == "BAD001" for finding in diagnosis.findings)
     path = tmp_path / "report.html"
-    path.write_text(render(diagnose([snapshot_path, log]), "html"), encoding="utf-8")
+    path.write_text(render(diagnosis, "html"), encoding="utf-8")
     page = opened(path, viewport=WIDE)
     assert page.complaints == []
     assert page.requests == [path.as_uri()]
+    assert page.page.locator("#rule-BAD001").count() == 1
     assert "pwned" not in page.page.title() or "<script>" in page.page.title()
     assert page.page.evaluate("document.querySelectorAll('img, iframe, object, embed').length") == 0

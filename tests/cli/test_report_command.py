@@ -33,7 +33,7 @@ def test_all_three_reports_are_made_anew(bundle: Path) -> None:
     assert ended.exit_code == 0
     assert json.loads((bundle / "report.json").read_text())["verdict"] == "out-of-memory"
     assert (bundle / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert (bundle / "report.md").read_text().startswith("## ")
+    assert (bundle / "report.md").read_text().startswith("**")
     assert "report.html" in ended.stderr
 
 

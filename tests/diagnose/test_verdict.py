@@ -9,7 +9,7 @@ import pytest
 
 from oomdoctor.diagnose.verdict import decide, fingerprint, summarise
 from oomdoctor.facts.registry import REGISTRY
-from oomdoctor.model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
+from oomdoctor.model.diagnosis import Budget, BudgetPart, Confidence, Finding, Incident, InputRecord, Verdict
 from oomdoctor.model.facts import FactSet, Scope
 from oomdoctor.model.source import Source
 
@@ -125,3 +125,61 @@ def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> 
     assert one == same
     assert len({one, other_place, other_cause}) == 3
     assert one.startswith("1:")
+
+
+@pytest.mark.parametrize(
+    ("part", "size", "facts", "said"),
+    [
+        ("keys and values", 20, {}, "83 % of 24.00 GiB was keys and values; 2.00 GiB asked for."),
+        (
+            "keys and values", 20,
+            {"growth__steady": True, "growth__bytes": 18 * GIB, "growth__bytes_per_second": GIB // 100},
+            "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB in 30 min; 2.00 GiB asked for.",
+        ),
+        (
+            "keys and values", 20, {"growth__steady": True, "growth__bytes": 18 * GIB},
+            "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB; 2.00 GiB asked for.",
+        ),
+        ("keys and values", 11, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+        ("free", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+        ("live tensors of this process", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+    ],
+)  # fmt: skip
+def test_the_first_sentence_says_what_most_of_the_card_was(
+    part: str, size: int, facts: dict[str, Any], said: str
+) -> None:
+    budget = Budget("cuda:0", 24 * GIB, (BudgetPart(part, size * GIB, "measured"),), (24 - size) * GIB)
+    told = summarise(Verdict.OUT_OF_MEMORY, [], [DEVICE], [budget], known(**facts))
+    assert told.startswith(f"CUDA out of memory on cuda:0: {said} ")
+
+
+def test_a_device_that_ran_out_is_the_subject() -> None:
+    incident = replace(DEVICE, cause="CUDA out of memory in process 7")
+    budget = Budget("cuda:0", 24 * GIB, (), 24 * GIB)
+    told = summarise(Verdict.OUT_OF_MEMORY, [], [incident], [budget], known(oom__free_bytes=GIB))
+    assert told.startswith("cuda:0 ran out of memory: 2.00 GiB asked for, 1.00 GiB free, 24.00 GiB in all. ")
+
+
+@pytest.mark.parametrize(
+    ("incident", "facts", "said"),
+    [
+        (
+            Incident(None, "vllm", "nothing left for the KV pool", "a.log:1"),
+            {"engine__name": "vllm", "engine__kv_available_bytes": -GIB},
+            "Nothing left for the KV pool in vllm: -1.00 GiB left for keys and values.",
+        ),
+        (
+            Incident(None, "the program", "a GPU kernel ran out of on-chip resources", "a.log:1", is_memory=False),
+            {"lookalike__kernel_resource_required_bytes": 2048, "lookalike__kernel_resource_limit_bytes": 1024},
+            "A GPU kernel ran out of on-chip resources: 2.00 KiB wanted, 1.00 KiB there.",
+        ),
+        (
+            Incident(None, "the program", "a memory limit was hit", "a.log:1"),
+            {"host__job_limit_bytes": GIB},
+            "A memory limit was hit: the limit was 1.00 GiB.",
+        ),
+        (Incident(None, "the program", "a memory limit was hit", "a.log:1"), {}, "A memory limit was hit."),
+    ],
+)
+def test_other_failures_say_their_numbers(incident: Incident, facts: dict[str, Any], said: str) -> None:
+    assert summarise(Verdict.OUT_OF_MEMORY, [], [incident], [], known(**facts)).startswith(said + " ")

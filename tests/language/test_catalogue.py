@@ -44,7 +44,7 @@ def test_a_translation_has_the_placeholders_of_the_english_text() -> None:
 
 def test_what_was_composed_before_is_found_again_by_its_template() -> None:
     with speaking("zh"):
-        assert told("limit 4.00 GiB") == "上限 4.00 GiB"
+        assert told("oom event 4") == "OOM 事件 4"
         assert told("weights") == "权重"
         assert told("a text that nobody translated") == "a text that nobody translated"
     assert told("weights") == "weights"
@@ -55,6 +55,16 @@ def test_chinese_and_latin_stand_apart_and_the_punctuation_is_chinese() -> None:
         text = entry.msgstr or entry.msgstr_plural[0]
         assert not re.search(r"[\u4e00-\u9fff][A-Za-z0-9{]|[A-Za-z0-9}][\u4e00-\u9fff]", text), text
         assert not re.search(r"[\u4e00-\u9fff][,;:?!]", text), text
+
+
+def test_a_term_has_one_translation() -> None:
+    """`live` is 存活, not 在用 as well: a reader looks for a difference between two words."""
+    assert [entry.msgid for entry in CATALOGUE if re.search("在用(?!到)", entry.msgstr or entry.msgstr_plural[0])] == []
+
+
+def test_the_mark_of_what_the_code_fills_itself_is_that_of_the_code() -> None:
+    marked = {entry.msgid for entry in CATALOGUE if make_catalogue.COMPOSED in entry.flags}
+    assert marked == {text for text in make_catalogue.composed() if "{" in text}, "run `make catalogue`"
 
 
 def test_the_language_is_one_for_a_block_and_english_otherwise() -> None:

@@ -129,8 +129,8 @@ def test_the_order_of_the_sections() -> None:
         if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-", "fact-", "line-", "report-data"))
     ]
     assert headings == [
-        "cause", "who", "change", "misuses", "budgets", "evidence", "timeline", "holdings", "incidents", "environment",
-        "excerpts", "facts", "collect", "inputs",
+        "cause", "who", "change", "misuses", "evidence", "timeline", "incidents", "failure", "budgets", "holdings",
+        "processes", "host", "environment", "excerpts", "facts", "collect", "inputs",
     ]  # fmt: skip
 
 
@@ -143,7 +143,18 @@ def test_without_evidence_there_are_no_empty_sections() -> None:
     bare = replace(kv_too_small(), findings=(), budgets=(), incidents=(), missing=(), inputs=(), excerpts=())
     page = Page(render(replace(bare, facts=type(bare.facts)(bare.facts.specs)), "html"))
     assert "No change is known to help." in page.first_screen
-    assert not {"timeline", "holdings", "incidents", "excerpts", "facts", "collect"} & set(page.values("id"))
+    assert not {"failure", "holdings", "incidents", "excerpts", "facts", "collect"} & set(page.values("id"))
+
+
+def test_what_was_not_seen_has_its_section_and_says_so() -> None:
+    page = Page(render(undetermined(), "html"))
+    for section, said in (
+        ("timeline", "Not seen: the input holds no figures of memory over time."),
+        ("processes", "Not seen: no look at the devices is in the input."),
+        ("host", "Not seen: the input holds no figure of the host, of a cgroup or of memory pressure."),
+    ):
+        assert section in page.values("id")
+        assert said in page.text
 
 
 def test_the_data_block_cannot_be_ended_by_what_is_in_it(pages: dict[str, Page]) -> None:

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from rich.cells import cell_len
 from rich.console import Console
 
+from oomdoctor.language import speaking
 from oomdoctor.model.printable import one_line, plain, shorten
 from oomdoctor.report import render
 from oomdoctor.report.terminal import render_terminal
@@ -58,11 +59,27 @@ def test_no_color_is_heeded() -> None:
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", colours("fragmentation", {"NO_COLOR": "1"}))
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_any_width_will_do(width: int) -> None:
+def test_any_width_will_do(width: int, language: str) -> None:
     out = io.StringIO()
-    render_terminal(fragmentation(), Console(file=out, width=width))
-    assert "expandable_segments:True" in out.getvalue()
+    with speaking(language):
+        render_terminal(fragmentation(), Console(file=out, width=width))
+    lines = out.getvalue().splitlines()
+    assert any("expandable_segments:True" in line for line in lines)
+    if width >= 40:
+        assert [line for line in lines if cell_len(line) > width and not line.startswith("    ")] == []  # lines to copy
+        assert [line for line in lines if re.match(r"\s*(?:[KMGT]iB|%)(?!\w)", line)] == [], "a unit without its number"
+
+
+def test_sizes_stand_below_each_other_in_any_language() -> None:
+    for language in ("en", "zh"):
+        with speaking(language):
+            told = render(fragmentation(), "terminal").splitlines()
+        table = [line for line in told if re.search(r"[\d.]+ [MG]iB +[\d.]+ %", line)]
+        assert len(table) == 10
+        ends = {cell_len(line[: match.end()]) for line in table if (match := re.search(r"[MG]iB", line))}
+        assert len(ends) == 1
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -74,8 +91,28 @@ def test_markdown_from_the_input_stays_text(name: str) -> None:
         "html_block", "html_inline", "image", "link_open", "em_open", "s_open", "blockquote_open", "hr",
         "ordered_list_open", "code_block",
     }  # fmt: skip
-    assert [token.content for token in tokens if token.type == "heading_open"] == [""]
-    assert {"table_open"} <= kinds or not ALL[name]().budgets
+    assert {"fence"} <= kinds or not ALL[name]().budgets
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_markdown_needs_nothing_that_slack_or_jira_lack(name: str) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(render(ALL[name](), "markdown"))
+    kinds = {each.type for token in tokens for each in (token, *(token.children or ()))}
+    assert not kinds & {"heading_open", "table_open", "hr", "html_block", "image"}
+    for token in tokens:
+        if token.type == "fence":
+            copied = len(token.content.splitlines()) == 1
+            assert copied or all(cell_len(line) <= 80 for line in token.content.splitlines())
+
+
+def test_the_figures_of_a_budget_line_up() -> None:
+    for language in ("en", "zh"):
+        with speaking(language):
+            told = render(fragmentation(), "markdown")
+        table = told.split("```")[1].strip("\n").splitlines()
+        sizes = [line for line in table if " GiB" in line or " MiB" in line]
+        assert len(sizes) == 13
+        assert len({cell_len(line[: line.rindex("iB")]) for line in sizes}) <= 2  # with a share, and without
 
 
 def test_markdown_shows_the_very_text() -> None:
@@ -86,13 +123,15 @@ def test_markdown_shows_the_very_text() -> None:
 
 
 def test_a_mention_calls_nobody() -> None:
-    assert not re.search(r"(?<!\w)@\w", render(hostile(), "markdown").split("```")[0])
+    told = render(hostile(), "markdown").replace(one_line(ATTACK), "")  # the line to copy stays as it is
+    assert not re.search(r"(?<!\w)@\w|<!", told)
 
 
 def test_fenced_lines_cannot_break_out() -> None:
     parser = MarkdownIt("commonmark")
     fences = [token.content for token in parser.parse(render(hostile(), "markdown")) if token.type == "fence"]
-    assert fences == [one_line(ATTACK) + "\n"]
+    assert [each for each in fences if len(each.splitlines()) == 1] == [one_line(ATTACK) + "\n"]
+    assert len(fences) == 2
 
 
 @pytest.mark.parametrize("name", ORDINARY)

@@ -121,14 +121,51 @@ def test_what_a_remedy_frees_is_not_said_where_memory_was_not_short() -> None:
     assert view.change.effect == ""
 
 
-def test_figures_name_only_what_is_known() -> None:
-    assert [each.label for each in view_report(fragmentation()).figures] == ["asked for", "free", "short by"]
-    assert view_report(undetermined()).figures == ()
+def test_the_request_says_by_how_much_it_did_not_fit() -> None:
+    bar = view_report(fragmentation()).budget
+    assert bar is not None
+    assert bar.request is not None
+    assert bar.request.short == "1.11 GiB"
+    unknown = view_budget(replace(undetermined().budgets[0], request_bytes=GIB)).request
+    assert unknown is not None
+    assert unknown.short == ""
 
 
 def test_holders_are_those_of_the_place() -> None:
     assert view_report(fragmentation()).holders[0].value == "5.75 GiB"
-    assert view_report(kv_too_small()).holders[0].label == "weights"
+    assert view_report(kv_too_small()).holders == ()
+
+
+@pytest.mark.parametrize(
+    ("holder", "owner", "named"),
+    [
+        (
+            "keys and values in list 'c' local to f(), grown at a.py:3",
+            "list 'c' local to f(), grown at a.py:3, holds 9",
+            True,
+        ),
+        ("activations saved for backward by 'x' local to f()", "'x' local to f() (2.00 GiB)", True),
+        ("为反向传播保存的激活值（f() 的局部变量 'x'）", "f() 的局部变量 'x'，占用 2.00 GiB", True),
+        ("process 12 (/usr/bin/python)", "/usr/bin/python (pid 12)", True),
+        ("process 1 (/usr/bin/python)", "/usr/bin/python (pid 12)", False),
+        ("parameters of Net 'm' local to f()", "'x' local to f() (2.00 GiB)", False),
+    ],
+)
+def test_whom_the_first_diagnosis_names_is_not_said_again_beside_it(holder: str, owner: str, named: bool) -> None:
+    held = replace(fragmentation().holdings[0], where="cuda:0", owner=holder, category="")
+    found = replace(fragmentation().findings[0], owner=owner)
+    shown = view_report(replace(fragmentation(), holdings=(held,), findings=(found,))).holders
+    assert (shown == ()) is named
+
+
+def test_the_cause_is_not_said_twice_on_the_first_screen() -> None:
+    told = replace(
+        host_list(),
+        summary="It ran out. The cause is confirmed: a list grew.",
+        why="The cause is confirmed: a list grew.",
+    )
+    assert view_report(told).lead == ""
+    assert view_report(replace(told, findings=())).lead == "The cause is confirmed: a list grew."
 
 
 @pytest.mark.parametrize(

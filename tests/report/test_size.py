@@ -2,100 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import replace
-from functools import cache
+from report.large import large
 
-import numpy as np
-from diagnoses import fragmentation
-
-from oomdoctor.model.diagnosis import Diagnosis, Series
-from oomdoctor.model.failed_request import AddressMap, FailedRequest, MapRow, MapRun, Room, Unused
-from oomdoctor.model.units import GIB, MIB
-from oomdoctor.model.window import CategoryCourse, OwnerCourse, PeakHolding, PhaseSpan, Window
 from oomdoctor.report import render
-
-DAY_SECONDS, INTERVAL_SECONDS = 86_400, 0.5
-CATEGORIES = ("weights", "gradients", "optimizer state", "activations", "keys and values", "live, kind not known")
-
-
-@cache
-def _times() -> tuple[float, ...]:
-    return tuple((1_764_300_000.0 + np.arange(0, DAY_SECONDS, INTERVAL_SECONDS)).tolist())
-
-
-def _day(where: str, name: str, seed: int) -> Series:
-    noise = np.random.default_rng(seed).integers(40 * GIB, 80 * GIB, len(_times()))
-    return Series(where, name, _times(), tuple(noise.tolist()), "every 0.50 s by the sampler", 80 * GIB)
-
-
-def _window(where: str, noise: random.Random) -> Window:
-    times = tuple(1_764_386_000.0 + 0.01 * step for step in range(403))
-    return Window(
-        where=where,
-        events=100_000,
-        has_times=True,
-        times_seconds=times,
-        categories=tuple(
-            CategoryCourse(name, tuple(noise.randrange(GIB, 12 * GIB) for _ in times)) for name in CATEGORIES
-        ),
-        peak_seconds=times[-1],
-        peak_bytes=79 * GIB,
-        peak_is_before=False,
-        before_bytes=GIB,
-        at_peak=tuple(
-            PeakHolding(f"/home/someone/work/model_{n}.py:{n} in forward", "activations", GIB, n) for n in range(11)
-        ),
-        rise=None,
-        owners=tuple(
-            OwnerCourse(f"/home/someone/work/model_{n}.py:{n} in forward", "activations", 9, 4, GIB, GIB, GIB, 0.1)
-            for n in range(12)
-        ),
-        phases=tuple(PhaseSpan("forward", times[n], times[n + 1]) for n in range(0, 200, 2)),
-        marks=tuple(PhaseSpan("Optimizer.step#AdamW.step", times[n], times[n + 1]) for n in range(200)),
-        failure_seconds=times[-1],
-        disagreements=0,
-        source="snapshots/1-1.pickle",
-    )
-
-
-def _failed(where: str, noise: random.Random) -> FailedRequest:
-    kinds = ("idle", "activations", "weights", "keys and values")
-    runs = tuple(MapRun(n * 14 * MIB, 14 * MIB, noise.choice(kinds)) for n in range(240))
-    rows = tuple(MapRow("large pool, stream 0", True, 3, 1 << 46, 3360 * MIB, runs, (GIB,)) for _ in range(24))
-    return FailedRequest(
-        where=where,
-        requested_bytes=GIB,
-        needed_bytes=GIB,
-        pool="large pool, stream 0",
-        captured=False,
-        wanted_bytes=GIB,
-        device_free_bytes=MIB,
-        room_bytes=MIB,
-        live_bytes=70 * GIB,
-        reserved_bytes=79 * GIB,
-        largest_hole_bytes=MIB,
-        unused=(Unused("too-small", GIB, 100, MIB),),
-        pinning=(),
-        room=Room(GIB, 0, MIB, 1, ()),
-        map=AddressMap(3360 * MIB, rows),
-        source="snapshots/1-1.pickle",
-    )
-
-
-def _large() -> Diagnosis:
-    noise = random.Random(0)
-    devices = [f"cuda:{index}" for index in range(8)]
-    names = ("used on the device", "allocated by torch", "reserved by torch")
-    return replace(
-        fragmentation(),
-        series=tuple(_day(where, name, seed) for seed, where in enumerate((*devices, "host")) for name in names),
-        windows=(_window("cuda:0", noise),),
-        failed_requests=(_failed("cuda:0", noise),),
-    )
 
 
 def test_the_file_is_at_most_a_megabyte() -> None:
-    page = render(_large(), "html")
+    page = render(large(), "html")
     assert page.count('class="timeline"') == 10
     assert len(page.encode()) <= 1_000_000

@@ -2,65 +2,16 @@
 
 import fcntl
 import os
-import pty
-import select
 import signal
 import struct
 import termios
 import time
 
 import pytest
-from harness import PYTHON, clean_environment, wrapped
+from harness import PYTHON, wrapped
+from terminal_session import Session
 
 WORDS = "import os,sys; print([os.isatty(n) for n in range(3)], tuple(os.get_terminal_size(1)))"
-
-
-class Session:
-    """A command with a terminal of its own, as a login shell would be."""
-
-    def __init__(self, command, rows=31, columns=101, prelude=None):
-        self.pid, self.screen = pty.fork()
-        if self.pid == 0:
-            try:
-                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-                if prelude:
-                    prelude()
-                os.execvpe(command[0], command, clean_environment())
-            finally:
-                os._exit(99)
-        self.text = b""
-
-    def read_until(self, words, seconds=15):
-        deadline = time.monotonic() + seconds
-        while words not in self.text:
-            left = deadline - time.monotonic()
-            assert left > 0, f"{words!r} did not come: {self.text!r}"
-            if select.select([self.screen], [], [], left)[0]:
-                try:
-                    self.text += os.read(self.screen, 4096)
-                except OSError:
-                    break
-        assert words in self.text, self.text
-
-    def type(self, keys):
-        os.write(self.screen, keys)
-
-    def end(self):
-        """The wait status, after reading what is left."""
-        deadline = time.monotonic() + 15
-        while time.monotonic() < deadline:
-            if select.select([self.screen], [], [], 0.05)[0]:
-                try:
-                    self.text += os.read(self.screen, 4096)
-                    continue
-                except OSError:
-                    pass
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.screen)
-                return os.waitstatus_to_exitcode(status)
-        os.kill(self.pid, signal.SIGKILL)
-        raise AssertionError(f"it did not end: {self.text!r}")
 
 
 def test_all_three_are_terminals_of_the_same_size(tmp_path):

@@ -63,22 +63,39 @@
     ];
   }
 
-  function vertical(moments) {
+  var STROKES = {
+    failure: ["--alarm", [6, 4]], kill: ["--alarm", []], retry: ["--curve-1", [6, 4]], phase: ["--soft", [2, 3]],
+    recovered: ["--soft", [2, 3]]
+  };
+
+  // Events as vertical lines; their numbers stand over the picture, as in the table of events.
+  function vertical(strokes, numbers, span) {
     return function (plot) {
-      var context = plot.ctx;
-      moments.forEach(function (moment) {
-        var x = Math.round(plot.valToPos(moment.at, "x", true));
-        if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) return;
-        context.save();
-        context.strokeStyle = colour("--alarm");
-        context.setLineDash([6, 4]);
-        context.lineWidth = devicePixelRatio;
+      var context = plot.ctx, box = plot.bbox, ratio = devicePixelRatio;
+      function place(at) { return Math.round(plot.valToPos(at, "x", true)); }
+      function inside(x) { return x >= box.left && x <= box.left + box.width; }
+      context.save();
+      strokes.forEach(function (stroke) {
+        var x = place(stroke.at), look = STROKES[stroke.kind] || STROKES.phase;
+        if (!inside(x)) return;
+        context.strokeStyle = colour(look[0]);
+        context.setLineDash(look[1].map(function (length) { return length * ratio; }));
+        context.lineWidth = ratio;
         context.beginPath();
-        context.moveTo(x, plot.bbox.top);
-        context.lineTo(x, plot.bbox.top + plot.bbox.height);
+        context.moveTo(x, box.top);
+        context.lineTo(x, box.top + box.height);
         context.stroke();
-        context.restore();
       });
+      context.fillStyle = colour("--ink");
+      context.font = "600 " + 11.5 * ratio + "px system-ui, sans-serif";
+      context.textBaseline = "bottom";
+      (numbers || []).forEach(function (number) {
+        var x = place(span[0] + number.at * (span[1] - span[0]));
+        if (!inside(x)) return;
+        context.textAlign = x - box.left < 12 * ratio ? "left" : box.left + box.width - x < 12 * ratio ? "right" : "center";
+        context.fillText(number.text, x, box.top - 3 * ratio);
+      });
+      context.restore();
     };
   }
 
@@ -123,6 +140,33 @@
     plot.holder = holder;
     holder.addEventListener("keydown", function (event) { steer(plot, event); });
     plots.push(plot);
+    return plot;
+  }
+
+  // Charts of one clock move together. Those that nobody sees do not follow the pointer: it would cost as much again for
+  // each of them.
+  var together = uPlot.sync("time"), zooming = false;
+  var watch = new IntersectionObserver(function (changes) {
+    changes.forEach(function (change) {
+      var plot = change.target.plot;
+      if (change.isIntersecting) together.sub(plot); else together.unsub(plot);
+    });
+  });
+
+  function join(plot) {
+    plot.clock = true;
+    plot.holder.plot = plot;
+    together.unsub(plot);
+    watch.observe(plot.holder);
+  }
+
+  function zoomTogether(plot, name) {
+    if (name !== "x" || zooming || !plot.clock) return;
+    zooming = true;
+    plots.forEach(function (other) {
+      if (other !== plot && other.clock) other.setScale("x", { min: plot.scales.x.min, max: plot.scales.x.max });
+    });
+    zooming = false;
   }
 
   function tell(plot, told, options) {
@@ -156,10 +200,17 @@
   }
 
   function curveChart(chart) {
-    var tables = chart.curves.map(function (curve) { return [curve.times, curve.values]; });
-    var columns = tables.length > 1 ? uPlot.join(tables) : tables[0];
-    mount(chart.id, {
-      cursor: { sync: { key: "time" }, drag: { x: true, y: false } },
+    var tables = chart.curves.map(function (curve) {
+      var time = 0;
+      return [
+        curve.times.map(function (step) { time += step; return time / 10000; }),
+        curve.values.map(function (value) { return value * data.unit; })
+      ];
+    });
+    // The ends of the time axis, which all charts of one clock share.
+    var columns = uPlot.join(tables.concat([[[chart.begin, chart.end], [null, null]]])).slice(0, tables.length + 1);
+    var plot = mount(chart.id, {
+      cursor: { sync: { key: chart.dated ? "time" : null }, drag: { x: true, y: false }, points: { show: false } },
       scales: { x: { time: false }, y: { range: [0, chart.ceiling] } },
       axes: axes(true),
       series: [{}].concat(chart.curves.map(function (curve) {
@@ -168,12 +219,17 @@
           stroke: function () { return colour("--curve-" + curve.place); }
         };
       })),
-      hooks: { draw: [horizontal(chart.limits), vertical(chart.moments)] },
+      padding: [16, null, null, null],
+      hooks: {
+        draw: [horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end])],
+        setScale: [zoomTogether]
+      },
       label: relative,
       rows: function (at) {
         return chart.curves.map(function (curve, place) { return [curve.name, columns[place + 1][at]]; });
       }
     }, columns, chart.where);
+    if (plot && chart.dated) join(plot);
   }
 
   // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
@@ -185,7 +241,7 @@
     });
     var order = chart.areas.map(function (_, place) { return place; }).reverse();
     mount(chart.id, {
-      cursor: { drag: { x: true, y: false } },
+      cursor: { drag: { x: true, y: false }, points: { show: false } },
       scales: { x: { time: false }, y: { range: function (plot, low, high) { return [0, Math.max(high * 1.04, 1)]; } } },
       axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
       series: [{}].concat(order.map(function (place) {
@@ -194,7 +250,7 @@
           stroke: function () { return colour("--panel"); }
         };
       })),
-      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, label: words.failure }] : [])] },
+      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
       label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
       rows: function (at) {
         return [[words.all, sums[sums.length - 1][at]]].concat(
@@ -269,25 +325,115 @@
       });
     }
 
-    function label(group, text, y, width) {
-      var room = Math.floor((width - 10) / 6.6);
-      var made = document.createElementNS(canvas.namespaceURI, "text");
-      made.setAttribute("x", "6");
-      made.setAttribute("y", String(y));
-      made.textContent = text.length > room ? text.slice(0, Math.max(room - 1, 1)) + "…" : text;
-      group.appendChild(made);
+    draw();
+    return draw;
+  }
+
+  function label(group, text, y, width) {
+    var room = Math.floor((width - 10) / 6.6);
+    var made = document.createElementNS(group.namespaceURI, "text");
+    made.setAttribute("x", "6");
+    made.setAttribute("y", String(y));
+    made.textContent = text.length > room ? text.slice(0, Math.max(room - 1, 1)) + "…" : text;
+    group.appendChild(made);
+  }
+
+  // Live memory by stack. A frame opens over the whole width by click or Enter; Escape goes back to all of it.
+  function stackChart(tree) {
+    var picture = document.querySelector('svg[aria-labelledby^="' + tree.id + '-t"]');
+    if (!picture) return null;
+    var ROW = 26;
+    var holder = element("div", "live frames");
+    var canvas = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    canvas.setAttribute("class", "stacks");
+    canvas.setAttribute("width", "100%");
+    canvas.setAttribute("role", "group");
+    canvas.setAttribute("aria-label", say(words.stacks, { place: tree.where }));
+    var told = element("output", "reading");
+    holder.appendChild(canvas);
+    holder.appendChild(told);
+    picture.parentNode.insertBefore(holder, picture);
+    picture.classList.add("static");
+    // The static picture says all: of each box where it lies, how wide it is, and its text.
+    var boxes = Array.prototype.map.call(picture.querySelectorAll("svg"), function (box) {
+      var text = box.querySelector("text");
+      return {
+        start: parseFloat(box.getAttribute("x")), width: parseFloat(box.getAttribute("width")),
+        depth: Number(box.getAttribute("y")) / ROW, fill: box.querySelector("rect").getAttribute("fill"),
+        name: text ? text.textContent : box.getAttribute("data-name"), full: box.querySelector("title").textContent
+      };
+    });
+    var all = { start: 0, width: 100, depth: 0 }, opened = all;
+
+    function open(box) { opened = box; draw(); }
+
+    function draw() {
+      var wide = Math.max(holder.clientWidth, 240), end = opened.start + opened.width, rows = 0;
+      canvas.textContent = "";
+      boxes.forEach(function (each) {
+        if (each.depth < opened.depth || each.start + each.width <= opened.start + 1e-6 || each.start >= end - 1e-6) return;
+        var shown = Math.min(each.width, opened.width) / opened.width * wide;
+        if (shown < 0.5) return;
+        var group = document.createElementNS(canvas.namespaceURI, "svg"), row = each.depth - opened.depth;
+        rows = Math.max(rows, row + 1);
+        [["x", (each.start - opened.start) / opened.width * wide], ["y", row * ROW], ["width", shown], ["height", ROW - 1]]
+          .forEach(function (pair) { group.setAttribute(pair[0], String(pair[1])); });
+        group.setAttribute("tabindex", "0");
+        group.setAttribute("role", "button");
+        group.setAttribute("aria-label", each.full);
+        var box = document.createElementNS(canvas.namespaceURI, "rect");
+        box.setAttribute("class", "edge");
+        box.setAttribute("width", "100%");
+        box.setAttribute("height", "100%");
+        box.setAttribute("fill", each.fill);
+        group.appendChild(box);
+        if (shown > 60) label(group, each.name, 17, shown);
+        function read() { told.textContent = each.full; }
+        function toggle() { open(each === opened ? all : each); }
+        group.addEventListener("pointerenter", read);
+        group.addEventListener("focus", read);
+        group.addEventListener("click", toggle);
+        group.addEventListener("keydown", function (event) {
+          if (event.key === "Enter") toggle();
+          else if (event.key === "Escape") open(all);
+          else return;
+          event.preventDefault();
+          var first = canvas.querySelector("[tabindex]");
+          if (first) first.focus();
+        });
+        canvas.appendChild(group);
+      });
+      canvas.setAttribute("height", String(ROW * Math.max(rows, 1)));
     }
 
     draw();
     return draw;
   }
 
+  // A line to copy gets a button; a click on the line itself still selects all of it.
+  function copyButton(line) {
+    var button = element("button", "copy-button", words.copy);
+    button.type = "button";
+    button.addEventListener("click", function () {
+      var selection = getSelection(), range = document.createRange();
+      range.selectNodeContents(line.querySelector("code"));
+      selection.removeAllRanges();
+      selection.addRange(range);
+      var done = document.execCommand("copy");
+      button.textContent = done ? words.copied : words.selected;
+      setTimeout(function () { button.textContent = words.copy; }, 2000);
+    });
+    line.appendChild(button);
+  }
+
+  Array.prototype.forEach.call(document.querySelectorAll(".copy"), copyButton);
   data.charts.forEach(curveChart);
   data.windows.forEach(areaChart);
   var holdings = document.getElementById("holdings");
   var redraws = holdings ? data.owners.map(function (place) {
     return ownerMap(place, holdings.parentNode.querySelector("table"));
   }) : [];
+  redraws = redraws.concat(data.stacks.map(stackChart).filter(Boolean));
 
   var waiting = 0;
   addEventListener("resize", function () {

@@ -1,4 +1,4 @@
-"""Records the exceptions that nothing caught.
+"""Records the exceptions that nothing caught, and those about host memory that were seen as they were raised.
 
 Python calls `sys.excepthook` for the main thread and `threading.excepthook` for the others. Both are wrapped and call
 what was there before; so are `sys.__excepthook__` and `threading.__excepthook__`, because some libraries ask whether
@@ -9,6 +9,7 @@ nothing does. `sys.unraisablehook` is left alone: what it reports ends nothing.
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 from time import time
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 _LONGEST_CHAIN = 8
+_RAISED_IN_FULL = 20
+"""Of more than these, seen as they were raised, fewer and fewer have a record."""
 _ENOMEM = 12
 _SHORT_OF_MEMORY = (
     "ALLOC_FAILED", "cudaErrorMemoryAllocation", "INSUFFICIENT_RESOURCES", "ALLOCATION_FAILED",
@@ -38,6 +41,10 @@ class _State:
     """What has been seen in this process."""
 
     count = 0
+    raised = 0
+    """How many errors about memory were seen as they were raised."""
+    last_raised = (0, "")
+    """id() of the last of them, and that of its record."""
     ended_by = 0
     """id() of the exception that reached the main thread's hook. Python keeps it alive as sys.last_value."""
 
@@ -75,6 +82,7 @@ def watch_threads(threading: Any) -> None:
 def forget() -> None:
     """In a forked child: nothing has ended it yet."""
     _State.ended_by = 0
+    _State.last_raised = (0, "")
 
 
 def ended_by_exception() -> bool:
@@ -100,12 +108,11 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
     out_of_memory = any(is_memory_error(link) for link in chain)
     if out_of_memory:
         reserve.release()
-    _State.count += 1
     if fatal and thread is None:
         _State.ended_by = id(error)
     about: dict[str, Any] = {
         "time": time(),
-        "id": "%d-%d" % (os.getpid(), _State.count),
+        "id": _id_of(chain),
         "pid": os.getpid(),
         "fatal": fatal,
         "thread": thread,
@@ -123,6 +130,44 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
             reserve.take()
     if any(is_device_oom(link) or is_library_oom(link) for link in chain):
         _look_at_devices(chain, thread)
+
+
+@guarded("recording an error that may be caught")
+def record_raised(error: BaseException) -> None:
+    """Write down, shortly, that memory ran out: the program may catch it. If nothing does, `record` replaces this."""
+    _State.raised += 1
+    _State.last_raised = (0, "")
+    if _State.raised > _RAISED_IN_FULL and _State.raised & (_State.raised - 1):
+        return
+    identity_of_record = _id_of([])
+    reserve.release()
+    about: dict[str, Any] = {"time": time(), "id": identity_of_record, "pid": os.getpid(), "fatal": False}
+    about.update(thread=_thread_name(), rank=identity.rank(), large_objects=[], chain=[], **process_size.read())
+    from . import frames
+
+    described = {**_describe(error, with_code=False), "frames": frames.of_stack(sys._getframe(), with_code=False)}
+    records.write("exception", **about, **described)
+    reserve.take()
+    _State.last_raised = (id(error), identity_of_record)
+
+
+def _id_of(chain: list[BaseException]) -> str:
+    """A new one, or that of the record that was written of one of these as it was raised."""
+    known, record_id = _State.last_raised
+    if any(id(link) == known and is_memory_error(link) for link in chain):
+        return record_id
+    _State.count += 1
+    return "%d-%d" % (os.getpid(), _State.count)
+
+
+def _thread_name() -> str | None:
+    threading = sys.modules.get("threading")
+    if threading is None:
+        return None
+    number = _thread.get_ident()
+    if number == threading.main_thread().ident:
+        return None
+    return str(getattr(threading._active.get(number), "name", "unknown"))
 
 
 @guarded("recording what held device memory")

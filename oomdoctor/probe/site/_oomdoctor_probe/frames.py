@@ -22,10 +22,10 @@ def of_traceback(traceback: TracebackType | None, with_code: bool = True) -> lis
     return _rows(along(traceback), with_code)
 
 
-def of_stack(frame: FrameType | None) -> list[Row]:
+def of_stack(frame: FrameType | None, with_code: bool = True) -> list[Row]:
     """The frames of a running thread, without the probe's own."""
     stack = [place for place in of_thread(frame) if not is_ours(place[0].f_code.co_filename)]
-    return _rows(stack[::-1], True)
+    return _rows(stack[::-1], with_code)
 
 
 def of_thread(frame: FrameType | None) -> list[tuple[FrameType, int]]:

@@ -13,6 +13,8 @@ devices       pid, visible, order, devices
               `visible` and `order` are its CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 exception     id, pid, exception_type, message, frames, is_memory_error, is_device_oom, is_library_oom, fatal, thread,
               rank, chain, large_objects
+              One about host memory that was seen as it was raised has `fatal` false; if nothing catches it, a later
+              record replaces it.
               `frames` is [[file, line, function, code], …], outermost first. `thread` is null for the main thread.
               `chain` is [{exception_type, message, frames, is_memory_error, is_device_oom, is_library_oom}, …]:
               what the exception was raised from or during, nearest first. `large_objects` is [{type, holder, file,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from . import exceptions, finish, identity, imports, records, reserve
+from . import caught, exceptions, finish, identity, imports, records, reserve
 from .guard import guarded
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ def start(bundle: str) -> None:
     reserve.take()
     exceptions.watch_main_thread()
     finish.watch_exit()
+    caught.watch()
     imports.when_imported("threading", exceptions.watch_threads)
     imports.when_imported("multiprocessing.util", _watch_multiprocessing)
     imports.when_imported("torch", _watch_torch)

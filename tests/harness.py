@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+import pytest
 
 PYTHON = sys.executable
 WRAPPER = (PYTHON, "-c", "from oomdoctor.cli.main import main; main()", "run", "--report", "never")
@@ -45,3 +50,21 @@ def is_running(pid: int) -> bool:
 
 def clean_environment(**more: str) -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if not name.startswith("OOMDOCTOR")}, **more}
+
+
+@pytest.fixture(autouse=True)
+def no_core_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+@pytest.fixture
+def ends() -> Iterator[list[int]]:
+    """Processes to end after the test, by their id."""
+    pids: list[int] = []
+    yield pids
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

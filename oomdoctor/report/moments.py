@@ -1,0 +1,71 @@
+"""What happened when: the numbered marks of the timeline, times relative to the failure. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from ..language import _, told
+from ..model.diagnosis import Incident, Moment
+from ..model.printable import one_line
+from ..model.units import format_seconds
+from .text import source_of
+
+_MOST = 40
+_LINE, _SOURCE = 200, 240
+
+
+@dataclass(frozen=True)
+class MomentView:
+    """A row of the events, and a mark in the charts."""
+
+    number: int
+    seconds: float
+    """Unix time."""
+    when: str
+    where: str
+    """As in the diagnosis; empty: everywhere."""
+    place: str
+    kind: str
+    what: str
+    source: str
+
+
+def failure_seconds(incidents: Sequence[Incident]) -> float | None:
+    """What times are relative to; None where the input does not date the failure."""
+    return incidents[0].when_seconds if incidents else None
+
+
+def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident]) -> tuple[MomentView, ...]:
+    """The events in their order; of very many the first and the last."""
+    zero = failure_seconds(incidents)
+    chosen = list(moments) if len(moments) <= _MOST else [*moments[: _MOST // 2], *moments[-_MOST // 2 :]]
+    return tuple(
+        MomentView(
+            number=number,
+            seconds=each.when_seconds,
+            when=format_moment(each.when_seconds) if zero is None else _relative(each.when_seconds - zero),
+            where=each.where or "",
+            place=one_line(told(each.where), 60) if each.where else "",
+            kind=each.kind.value,
+            what=one_line(told(each.what), _LINE),
+            source=one_line(source_of(each.source), _SOURCE),
+        )
+        for number, each in enumerate(chosen, 1)
+    )
+
+
+def format_moment(seconds: float) -> str:
+    """A moment in UTC: reports travel between time zones."""
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds!r} s"
+
+
+def _relative(seconds: float) -> str:
+    if abs(seconds) < 0.005:
+        return _("the failure")
+    time = format_seconds(abs(seconds))
+    return _("{time} before").format(time=time) if seconds < 0 else _("{time} after").format(time=time)

@@ -1,0 +1,1 @@
+from harness import ends, no_core_files  # noqa: F401
