@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from ..language import N_
 from ..model.failed_request import AddressMap, MapRow, MapRun
 from ..model.snapshot import BLOCK_STATES, IntColumn, Snapshot
-from .fragmentation import SMALL_REQUEST_BYTES, request_size
+from .request import Request
 
 IDLE, WAITING = "idle", N_("waiting for another stream")
 _ABOUT_ROWS, _MOST_ROWS = 24, 48
+_OTHER_PRIVATE = -2
 CELLS = 240
 """Of a row: nothing narrower is drawn."""
 
@@ -39,21 +40,15 @@ class _Piece:
 
 
 def address_map(
-    snapshot: Snapshot,
-    device: int,
-    request_bytes: int,
-    stream: int,
-    kind_of_block: Sequence[str],
-    in_the_way: Sequence[int] = (),
+    snapshot: Snapshot, request: Request, kind_of_block: Sequence[str], in_the_way: Sequence[int] = ()
 ) -> AddressMap:
     """The map for one request: its own pool comes first. `kind_of_block` names what each live block is for.
 
     A cell of a row shows what most of its bytes are. `in_the_way` are rows of blocks to be marked.
     """
-    size = request_size(request_bytes)
-    pools = _pools(snapshot, device, size, stream)
+    pools = _pools(snapshot, request)
     reserved = sum(int(snapshot.segments.total_bytes[row]) for pool in pools for row in pool.segments)
-    row_bytes = max(size, -(-reserved // _ABOUT_ROWS), 1)
+    row_bytes = max(request.block_bytes, -(-reserved // _ABOUT_ROWS), 1)
     pieces, of_row, omitted = _placed(snapshot, pools, row_bytes)
     kinds = [IDLE, WAITING, *sorted(set(kind_of_block) - {IDLE, WAITING})]
     cells = _cells(snapshot, pieces, len(of_row), row_bytes, kinds, kind_of_block)
@@ -82,16 +77,22 @@ def pool_name(is_small: bool, is_private: bool, stream: int) -> str:
     return N_("{pool}, stream {stream}").format(pool=kind, stream=f"{stream:#x}" if stream > 9 else stream)
 
 
-def _pools(snapshot: Snapshot, device: int, size: int, stream: int) -> list[_Pool]:
+def _pools(snapshot: Snapshot, request: Request) -> list[_Pool]:
     """The request's own pool, then the others, the largest first."""
     segments = snapshot.segments
-    found: dict[tuple[bool, bool, int], list[int]] = {}
-    for row in np.flatnonzero(segments.device == device).tolist():
-        key = (bool(segments.is_small[row]), bool(segments.private_pool[row]), int(segments.stream[row]))
+    found: dict[tuple[bool, int, int], list[int]] = {}
+    for row in np.flatnonzero(segments.device == request.device).tolist():
+        pool = int(segments.pool[row])
+        kind = pool if pool in (0, request.pool) else _OTHER_PRIVATE
+        key = (bool(segments.is_small[row]), kind, int(segments.stream[row]))
         found.setdefault(key, []).append(row)
-    own = (size <= SMALL_REQUEST_BYTES, False, stream)
+    own = (request.is_small, request.pool, request.stream)
     pools = [
-        _Pool(pool_name(*key), key == own, tuple(sorted(rows, key=lambda row: int(segments.address[row]))))
+        _Pool(
+            pool_name(key[0], bool(key[1]), key[2]),
+            key == own,
+            tuple(sorted(rows, key=lambda row: int(segments.address[row]))),
+        )
         for key, rows in found.items()
     ]
     return sorted(

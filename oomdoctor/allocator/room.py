@@ -1,8 +1,8 @@
-"""Why idle memory did not serve a request, and which live blocks stand in the way of room for it.
+"""Why idle memory did not serve a request, and which live blocks stand in the way of a hole for it.
 
 Rules of torch's caching allocator (c10/cuda/CUDACachingAllocator.cpp, get_free_block): a block serves requests of its
 own pool (small or large, private or not) and of its own stream only; neighbours within a segment join when both are
-free; nothing joins across segments.
+free; nothing joins across segments; with max_split_size_mb a block from that size on serves none that would split it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model.snapshot import BLOCK_STATES, IntColumn, Snapshot
-from .fragmentation import pools_of_blocks, request_size
+from .fragmentation import pools_of_blocks
+from .request import Request
 
 _IDLE, _PENDING = BLOCK_STATES.index("inactive"), BLOCK_STATES.index("active_pending_free")
 
 TOO_SMALL = "too-small"
+NOT_SPLIT = "not-split"
 OTHER_STREAM = "other-stream"
 OTHER_POOL = "other-pool"
 PRIVATE_POOL = "private-pool"
+SHARED_POOL = "shared-pool"
 WAITING = "waiting"
 LARGE_ENOUGH = "large-enough"
-REASONS = (TOO_SMALL, OTHER_STREAM, OTHER_POOL, PRIVATE_POOL, WAITING, LARGE_ENOUGH)
+REASONS = (TOO_SMALL, NOT_SPLIT, OTHER_STREAM, OTHER_POOL, PRIVATE_POOL, SHARED_POOL, WAITING, LARGE_ENOUGH)
 """Why a request could not use a block that holds no live tensor. The last is none: a hole that would have served it."""
 HOLES = (TOO_SMALL, LARGE_ENOUGH)
-"""Of these those in the request's own pool and stream."""
+"""Of these those in the request's own pool and stream that it could have used, had they been large enough."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,27 @@ class Clearing:
     in_the_way_bytes: int
 
 
-def unusable(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 0) -> tuple[Unusable, ...]:
-    """All memory of `device` that is reserved and not live, by why a request could not use it; reasons that hold none
+def unusable(snapshot: Snapshot, request: Request) -> tuple[Unusable, ...]:
+    """All memory of its device that is reserved and not live, by why a request could not use it; reasons that hold none
     are left out. Together they are all idle and all waiting bytes.
     """
-    size, blocks = request_size(request_bytes), snapshot.blocks
-    mine = snapshot.segments.device[blocks.segment] == device
+    blocks = snapshot.blocks
+    mine = snapshot.segments.device[blocks.segment] == request.device
     idle = mine & (blocks.state == _IDLE)
-    private, own_kind, own_stream = pools_of_blocks(snapshot, size, stream)
-    fits = idle & ~private & own_kind & own_stream
+    own_pool, own_kind, own_stream = pools_of_blocks(snapshot, request)
+    fits = idle & own_pool & own_kind & own_stream
+    large = fits & (blocks.size_bytes >= request.block_bytes)
+    whole = large & _never_split(blocks.size_bytes, request)
+    private = snapshot.segments.private_pool[blocks.segment]
     chosen = {
-        TOO_SMALL: fits & (blocks.size_bytes < size),
-        OTHER_STREAM: idle & ~private & own_kind & ~own_stream,
-        OTHER_POOL: idle & ~private & ~own_kind,
-        PRIVATE_POOL: idle & private,
+        TOO_SMALL: fits & ~large,
+        NOT_SPLIT: whole,
+        OTHER_STREAM: idle & own_pool & own_kind & ~own_stream,
+        OTHER_POOL: idle & own_pool & ~own_kind,
+        PRIVATE_POOL: idle & ~own_pool & private,
+        SHARED_POOL: idle & ~own_pool & ~private,
         WAITING: mine & (blocks.state == _PENDING),
-        LARGE_ENOUGH: fits & (blocks.size_bytes >= size),
+        LARGE_ENOUGH: large & ~whole,
     }
     return tuple(
         Unusable(reason, int(sizes.sum()), len(sizes), int(sizes.max()))
@@ -80,17 +88,41 @@ def unusable(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 
     )
 
 
-def clearing(snapshot: Snapshot, device: int, request_bytes: int, stream: int = 0) -> Clearing | None:
-    """Where the least would have to go to make room for a request; None where no segment of its pool is long enough."""
-    size, segments, blocks = request_size(request_bytes), snapshot.segments, snapshot.blocks
-    private, own_kind, own_stream = pools_of_blocks(snapshot, size, stream)
-    eligible = (segments.device[blocks.segment] == device) & ~private & own_kind & own_stream
+def _never_split(sizes: IntColumn, request: Request) -> NDArray[np.bool_]:
+    """Which of the holes that are long enough max_split_size_mb keeps from the request (`get_free_block`)."""
+    bound, size = request.settings.max_split_bytes, request.block_bytes
+    if bound is None:
+        return np.zeros(len(sizes), dtype=np.bool_)
+    if size < bound:
+        return sizes >= bound
+    return sizes >= size + request.settings.max_non_split_rounding_bytes
+
+
+def pinned(snapshot: Snapshot, device: int) -> tuple[IntColumn, IntColumn]:
+    """Pairs of a hole and a live block directly beside it, which keeps the hole from growing: rows of both."""
+    blocks = snapshot.blocks
+    idle = (blocks.state == _IDLE) & (snapshot.segments.device[blocks.segment] == device)
+    first = np.flatnonzero(blocks.segment[1:] == blocks.segment[:-1])
+    live = blocks.state != _IDLE
+    before, after = first[live[first] & idle[first + 1]], first[idle[first] & live[first + 1]]
+    return np.concatenate([before + 1, after]), np.concatenate([before, after + 1])
+
+
+def clearing(snapshot: Snapshot, request: Request) -> Clearing | None:
+    """Where the least would have to go to make a hole for a request; None where no segment of its pool is long enough,
+    or where max_split_size_mb would keep the hole from it.
+    """
+    size, blocks = request.block_bytes, snapshot.blocks
+    own_pool, own_kind, own_stream = pools_of_blocks(snapshot, request)
+    eligible = (snapshot.segments.device[blocks.segment] == request.device) & own_pool & own_kind & own_stream
     best: tuple[int, int, int, int, int] | None = None
     for rows in _by_segment(blocks.segment, np.flatnonzero(eligible)):
         sizes = blocks.size_bytes[rows]
         if int(sizes.sum()) < size:
             continue
         found = _least_live(sizes, blocks.state[rows] != _IDLE, size)
+        if _never_split(sizes[found[2] : found[3] + 1].sum(keepdims=True), request)[0]:
+            continue
         if best is None or found[:2] < best[:2]:
             best = (*found[:2], int(rows[found[2]]), int(rows[found[3]]), int(blocks.segment[rows[0]]))
     if best is None:

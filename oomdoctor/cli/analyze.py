@@ -75,9 +75,15 @@ def analyze(
         paths = (*paths, str(configuration))
     spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
-    with progress_bar() as progress:
+    with progress_bar() as bar:
         diagnosis = diagnose(
-            paths, command=command, rules=rule_directories, stdin=stdin, progress=progress, model=model
+            paths,
+            command=command,
+            rules=rule_directories,
+            stdin=stdin,
+            progress=bar.reading,
+            simulating=bar.simulating,
+            model=model,
         )
     text = render(redacted(diagnosis, redact, pseudonyms), chosen)
     deliver(text, output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import InputRefused, UsageError
+from ..errors import UsageError
 from ..language import _, chosen
 from .options import redacted
 
@@ -53,16 +53,3 @@ def configuration_of(model: Path) -> Path | None:
             )
         )
     return found if found.suffix == ".json" else None
-
-
-def checked_bundle(path: Path) -> Path:
-    """The folder itself. Raises InputRefused for what is no incident folder."""
-    from ..readers.bundle import is_bundle
-
-    if not is_bundle(path):
-        raise InputRefused(
-            _("{path} is no incident folder of `oomdoctor run`; `oomdoctor analyze` reads logs and snapshots").format(
-                path=path
-            )
-        )
-    return path

@@ -52,8 +52,8 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
 
     spare_inputs(output, paths)
     chosen = output_format or _default_format(output)
-    with progress_bar() as progress:
-        sides = tuple(read_side(path, progress) for path in paths)
+    with progress_bar() as bar:
+        sides = tuple(read_side(path, bar.reading) for path in paths)
     as_text = partial(as_terminal, width=text_width(output)) if chosen == "terminal" else as_markdown
     whole: dict[str, tuple[Callable[[Change], str], Callable[[Spread], str]]] = {
         "json": (change_as_json, spread_as_json),

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..language import _
@@ -20,30 +21,50 @@ _BETWEEN_SECONDS = 0.1
 
 
 @contextmanager
-def progress_bar(*, simulating: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """Gives what is to be told (input, bytes done, all bytes or None); None where nobody looks.
-
-    While `simulating` steps are counted instead of bytes.
-    """
+def progress_bar() -> Iterator[Watched]:
+    """Gives what is to be told how far it is."""
     if not is_terminal(sys.stderr):
-        yield None
+        yield Watched(None, None)
         return
-    bar = _Bar(simulating)
+    bar = Bar()
     try:
-        yield bar.tell
+        yield Watched(bar.reading, bar.simulating)
     finally:
         bar.close()
 
 
-class _Bar:
-    def __init__(self, simulating: bool) -> None:
-        self._simulating = simulating
+@dataclass(frozen=True)
+class Watched:
+    """Whom to tell of each kind of work; None where nobody looks."""
+
+    reading: Callable[[str, int, int | None], None] | None
+    """Input, bytes done, all its bytes or None."""
+    simulating: Callable[[str, int, int], None] | None
+    """Input, steps done, all steps."""
+
+
+class Bar:
+    """One bar at a time; each kind of work has its own second of patience."""
+
+    def __init__(self) -> None:
+        self._simulating = False
         self._began = self._told = time.monotonic()
         self._shown: Progress | None = None
 
-    def tell(self, path: str, done_bytes: int, size_bytes: int | None) -> None:
+    def reading(self, path: str, done_bytes: int, size_bytes: int | None) -> None:
+        """So many bytes of an input are read."""
+        self._tell(path, done_bytes, size_bytes, simulating=False)
+
+    def simulating(self, path: str, done: int, of: int) -> None:
+        """So many steps of a recorded run are simulated."""
+        self._tell(path, done, of, simulating=True)
+
+    def _tell(self, path: str, done_bytes: int, size_bytes: int | None, *, simulating: bool) -> None:
         """Draws the bar anew, not more often than one can see."""
         now = time.monotonic()
+        if simulating is not self._simulating:
+            self.close()
+            self._shown, self._simulating, self._began = None, simulating, now
         if now - self._began < _PATIENCE_SECONDS or now - self._told < _BETWEEN_SECONDS:
             return
         self._told = now

@@ -1,66 +1,101 @@
-"""`oomdoctor report`: make the reports of an incident folder again. `oomdoctor open`: show one in a browser."""
+"""`oomdoctor report`: make the reports of an incident folder again. `oomdoctor open`: show a report in a browser.
+
+Both take what `oomdoctor analyze` reads as well; then nothing is written beside it.
+"""
 
 from __future__ import annotations
 
+import tempfile
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UsageError
+from ..errors import InputRefused, UsageError
 from ..language import _
-from .bundle_reports import NAMES, checked_bundle, is_in_language, write_reports
+from .bundle_reports import NAMES, is_in_language, write_reports
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted
-from .output import FormName, print_report, say
+from .output import FormName, default_format, print_report, say
+from .progress import progress_bar
 
-_BUNDLE = NamedPath(path_type=Path, exists=True, file_okay=False)
+if TYPE_CHECKING:
+    from ..model.diagnosis import Diagnosis
+
+_PATH = NamedPath(path_type=Path, exists=True)
+_FOLDER = NamedPath(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(cls=SpokenCommand)
-@click.argument("bundle", type=_BUNDLE)
+@click.argument("path", type=_PATH)
 @click.option(
     "--format",
     "form",
     type=FormName(["terminal", *NAMES]),
     help="Print one form instead of writing all three into the folder.",
 )
-@click.option("--rules", "directories", multiple=True, type=_BUNDLE, metavar="DIR", help="Rules of yours.")
+@click.option("--rules", "directories", multiple=True, type=_FOLDER, metavar="DIR", help="Rules of yours.")
 @redact_options
 @language_option
-def report(
-    bundle: Path, form: str | None, directories: tuple[Path, ...], redact: bool, pseudonyms: Path | None
-) -> None:
-    """Make the reports of the incident folder BUNDLE again: with newer rules, or after the run was cut short.
+def report(path: Path, form: str | None, directories: tuple[Path, ...], redact: bool, pseudonyms: Path | None) -> None:
+    """Make the reports of an incident folder again: with newer rules, or after the run was cut short.
 
-    Exit status: 0 made; 2 wrong usage or not to be written; 3 it is no incident folder.
+    PATH is such a folder, or what `oomdoctor analyze` reads, like a snapshot; of that the report is printed.
+
+    Exit status: 0 made; 2 wrong usage or not to be written; 3 it could not be read.
     """
-    folder = checked_bundle(bundle)
-    if form is not None:
-        from ..diagnose import diagnose
+    from ..readers.bundle import is_bundle
+
+    if form is not None or not is_bundle(path):
         from ..report import render
 
-        print_report(render(redacted(diagnose([folder], rules=directories), redact, pseudonyms), form))
+        diagnosis = redacted(_diagnosis(path, directories), redact, pseudonyms)
+        print_report(render(diagnosis, form or default_format(None)))
         return
-    summary = _written(folder, directories, redact, pseudonyms)
+    summary = _written(path, directories, redact, pseudonyms)
     say(summary)
-    say(_("report: {path}").format(path=folder / NAMES["html"]))
+    say(_("report: {path}").format(path=path / NAMES["html"]))
 
 
 @click.command("open", cls=SpokenCommand)
-@click.argument("bundle", type=_BUNDLE)
+@click.argument("path", type=_PATH)
 @language_option
-def open_report(bundle: Path) -> None:
-    """Show the report of the incident folder BUNDLE in a browser.
+def open_report(path: Path) -> None:
+    """Show the report of an incident folder in a browser, or of what `oomdoctor analyze` reads, like a snapshot.
 
-    It is made first where there is none, or where it is in another language than the one asked for.
+    It is made first where there is none, or where it is in another language than the one asked for; of what is no
+    incident folder it is made in the folder for temporary files.
     """
-    page = checked_bundle(bundle) / NAMES["html"]
-    if not page.is_file() or not is_in_language(page):
-        _written(bundle)
+    from ..readers.bundle import is_bundle
+
+    if is_bundle(path):
+        page = path / NAMES["html"]
+        if not page.is_file() or not is_in_language(page):
+            _written(path)
+    else:
+        from ..report import render
+
+        text = render(_diagnosis(path), "html")
+        page = Path(tempfile.mkdtemp(prefix="oomdoctor-")) / NAMES["html"]
+        page.write_text(text, encoding="utf-8")
     if not webbrowser.open(page.absolute().as_uri()):
         raise UsageError(_("no browser could be started here; the report is {page}").format(page=page))
     say(_("opened {path}").format(path=page))
+
+
+def _diagnosis(path: Path, directories: tuple[Path, ...] = ()) -> Diagnosis:
+    """Raises InputRefused where nothing could be read."""
+    from ..diagnose import diagnose
+
+    with progress_bar() as bar:
+        diagnosis = diagnose([path], rules=directories, progress=bar.reading, simulating=bar.simulating)
+    refused = [record for record in diagnosis.inputs if record.status == "refused"]
+    if len(refused) == len(diagnosis.inputs):
+        raise InputRefused(
+            refused[0].why if refused else _("{path} holds nothing that could be read").format(path=path)
+        )
+    return diagnosis
 
 
 def _written(

@@ -66,8 +66,8 @@ def whatif(
     asked = [split_assignment(text) for text in assignments]
     with_settings(AllocatorSettings(), asked)  # what cannot be asked is said before anything is read
     total_bytes = None if memory is None else _size(memory)
-    with progress_bar() as progress:
-        evidence = read_inputs(paths, progress=progress)
+    with progress_bar() as bar:
+        evidence = read_inputs(paths, progress=bar.reading)
     for record in evidence.inputs:
         if record.status == "refused":
             say(_("{what}: {why}").format(what=record.path, why=record.why))
@@ -77,9 +77,8 @@ def whatif(
     try:
         question = _question(evidence, facts, device)
         told.question = question
-        with progress_bar(simulating=True) as progress:
-            path, tell = question.snapshot.path, progress
-            simulation = question.simulation(None if tell is None else lambda done, all_: tell(path, done, all_))
+        with progress_bar() as bar:
+            simulation = question.simulation(bar.simulating)
             told.simulation = simulation
             groups = [asked] if asked or memory is not None else [[(name, value)] for _what, name, value in SETTINGS]
             for group in groups:
@@ -231,6 +230,7 @@ class _Told:
                     "missing_bytes": answer.missing_bytes,
                     "failed_request_bytes": answer.failed_request_bytes,
                     "requests_earlier": answer.requests_earlier,
+                    "certain": answer.verdict.is_certain,
                     "sentence": _sentence(answer),
                 }
                 for words, answer in self.answers
@@ -255,15 +255,26 @@ def _sentence(answer: Answer) -> str:
             "the request is not served: the run fails there or earlier. Where, is not known, because the recording does"
             " not show how the memory came to lie that stood when it began."
         )
+    elif answer.verdict is Verdict.SERVED_AS_TRIED:
+        said = _(
+            "it cannot be told for certain: the recording does not show how the memory came to lie that stood when it"
+            " began. Left as it was and laid out anew under these settings, the request is served, {spare} to spare or"
+            " more."
+        )
+    elif answer.verdict is Verdict.FAILS_AS_TRIED:
+        said = _(
+            "it cannot be told for certain: the recording does not show how the memory came to lie that stood when it"
+            " began. Left as it was and laid out anew under these settings, the run fails there or earlier."
+        )
     elif answer.served_anew:
         said = _(
-            "it depends on how the memory lay that stood when the recording began: laid out anew under these settings"
-            " the request is served, {spare} to spare; left as it was it fails."
+            "it cannot be told, for it depends on how the memory lay that stood when the recording began: laid out anew"
+            " under these settings the request is served, {spare} to spare; left as it was it fails."
         )
     else:
         said = _(
-            "it depends on how the memory lay that stood when the recording began: left as it was the request is"
-            " served, {spare} to spare; laid out anew under these settings it fails."
+            "it cannot be told, for it depends on how the memory lay that stood when the recording began: left as it"
+            " was the request is served, {spare} to spare; laid out anew under these settings it fails."
         )
     sentence = said.format(
         spare=format_bytes(answer.spare_bytes or 0),

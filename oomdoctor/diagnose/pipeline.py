@@ -25,6 +25,7 @@ from ..facts.quoted import as_possible, as_quoted, without_documents
 from ..facts.reconciliation import reconcile
 from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
+from ..facts.simulation import Tell
 from ..facts.stack_trees import stack_trees
 from ..language import LANGUAGES, N_, _, chosen
 from ..model.diagnosis import Diagnosis, Environment
@@ -49,30 +50,37 @@ def diagnose(
     rules: Sequence[Path] = (),
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
+    simulating: Tell | None = None,
     now_seconds: float | None = None,
     model: Path | None = None,
 ) -> Diagnosis:
     """Read the inputs and say what they mean.
 
     `command` is the launch line where the input lacks it; `rules` are directories beside the shipped playbook;
-    `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known);
+    `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known), `simulating`
+    (input, steps simulated so far, all steps);
     `model` is the model that ran: a directory, a config.json or a GGUF file.
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
     evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
     not_needed = ("cases", *(language for language in LANGUAGES if language != chosen()))
     playbook = load_playbook(rule_directories(rules), without=not_needed)
-    return diagnose_evidence(evidence, playbook, time.time() if now_seconds is None else now_seconds, model)
+    now = time.time() if now_seconds is None else now_seconds
+    return diagnose_evidence(evidence, playbook, now, model, simulating)
 
 
 def diagnose_evidence(
-    evidence: Evidence, playbook: Playbook, now_seconds: float, model: Path | None = None
+    evidence: Evidence,
+    playbook: Playbook,
+    now_seconds: float,
+    model: Path | None = None,
+    simulating: Tell | None = None,
 ) -> Diagnosis:
     """The diagnosis of evidence that is already read."""
     evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
     known, refused = _model(model, evidence)
-    facts, reckoned = derive_all(evidence, known)
+    facts, reckoned = derive_all(evidence, known, simulating)
     findings = match_rules(playbook, facts)
     told = focus(evidence)
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
@@ -97,7 +105,7 @@ def diagnose_evidence(
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
         estimated=None if quoted else reckoned.estimated,
-        failed_requests=() if quoted else failed_requests(evidence),
+        failed_requests=() if quoted else failed_requests(evidence, facts),
         windows=recorded_windows(evidence),
         stack_trees=stack_trees(evidence),
         moments=moments(evidence, in_focus),

@@ -71,13 +71,18 @@ def derive_facts(evidence: Evidence, model: Model | None = None) -> FactSet:
     return derive_all(evidence, model)[0]
 
 
-def derive_all(evidence: Evidence, model: Model | None = None) -> tuple[FactSet, Reckoned]:
-    """The facts, and the estimate that some of them come from."""
+def derive_all(
+    evidence: Evidence, model: Model | None = None, simulating: simulation.Tell | None = None
+) -> tuple[FactSet, Reckoned]:
+    """The facts, and the estimate that some of them come from. `simulating` is told how far a simulation is."""
     facts, focused = FactSet(REGISTRY), focus(evidence)
     if model is not None:
         model_dimensions.put_model(model, facts)
     for derive in DERIVERS:
-        derive(focused, facts)
+        if derive is simulation.derive:
+            simulation.derive(focused, facts, simulating)
+        else:
+            derive(focused, facts)
     found = estimated(focused, facts, model)
     if found.estimated is not None:
         put_facts(found.estimated, facts)

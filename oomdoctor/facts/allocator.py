@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..allocator.fragmentation import Fragmentation, fragmentation, segment_size
+from ..allocator.fragmentation import Fragmentation, fragmentation
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING, Replay
+from ..allocator.request import Request, request_of, settings_of
 from ..allocator.stacks import FORWARD, Category
 from ..language import N_
 from ..model.events import EventKind
@@ -86,10 +87,11 @@ def shows_failure(snapshot: Snapshot, oom: SnapshotOom, record: DeviceOomRecord)
     late = None if oom.time_us is None else abs(oom.time_us / 1e6 - record.time_seconds)
     if record.requested_bytes is None:
         return late is not None and late <= SAME_MOMENT_SECONDS
-    return (late is None or late <= SAME_MOMENT_SECONDS) and segment_size(oom.requested_bytes) in (
-        record.requested_bytes,
-        segment_size(record.requested_bytes),
+    wanted, recorded = (
+        Request(oom.device, size, settings=settings_of(snapshot, oom.device)).segment_bytes
+        for size in (oom.requested_bytes, record.requested_bytes)
     )
+    return (late is None or late <= SAME_MOMENT_SECONDS) and wanted in (record.requested_bytes, recorded)
 
 
 def speaking_snapshot(snapshots: tuple[Snapshot, ...], device: int, record: DeviceOomRecord | None = None) -> Snapshot:
@@ -134,16 +136,15 @@ def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet
     facts.put("oom.backend", backend if backend in _BACKENDS else None, source)
 
 
-def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> tuple[int, int] | None:
-    """Size and stream of the failed request, where the snapshot's final state is that of the failure.
+def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> Request | None:
+    """The failed request, where the snapshot's final state is that of the failure.
 
     A snapshot without an oom event of its own (no history) takes the request from a message that agrees with
     it on what was allocated: then both show the same moment.
     """
     allocator = ownership.replay
     if oom is not None:
-        stream = int(allocator.events.stream[oom.event_index])
-        return (oom.requested_bytes, stream) if allocator.is_final(oom.event_index) else None
+        return request_of(ownership.snapshot, oom) if allocator.is_final(oom.event_index) else None
     member = device_member(allocator.device, ownership.snapshot.backend)
     held = allocator.live_at(moment(ownership, None)) - allocator.pending_at_end_bytes
     for event in reversed(evidence.of_kind(EventKind.DEVICE_OOM)):
@@ -151,12 +152,13 @@ def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | 
         if requested is None or allocated is None or member_for(evidence, event.device) != member:
             continue
         if abs(allocated - held) <= max(_SAME_MOMENT_BYTES, _SAME_MOMENT_SHARE * held):
-            return requested, 0
+            settings = settings_of(ownership.snapshot, allocator.device)
+            return Request(allocator.device, requested, settings=settings)
     return None
 
 
 def _put_state(
-    ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet, request: tuple[int, int] | None
+    ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet, request: Request | None
 ) -> None:
     allocator, snapshot = ownership.replay, ownership.snapshot
     source = _source(ownership, N_("final state of device {device}").format(device=allocator.device))
@@ -168,13 +170,13 @@ def _put_state(
     elif isinstance(setting, bool):
         facts.put("allocator.expandable_segments", setting, source, member)
     if request is not None:
-        found = fragmentation(snapshot, allocator.device, *request)
+        found = fragmentation(snapshot, request)
         facts.put("allocator.largest_free_block_bytes", found.largest_free_block_bytes, source, member)
         facts.put("allocator.usable_idle_bytes", found.usable_idle_bytes, source, member)
         facts.put("oom.private_pool_bytes", found.private_idle_bytes, source, member)
         _put_idle(found, source, member, facts)
     elif oom is None:
-        _put_idle(fragmentation(snapshot, allocator.device, 0), source, member, facts)
+        _put_idle(fragmentation(snapshot, Request(allocator.device, 0)), source, member, facts)
     if oom is None:
         pending = allocator.pending_at_end_bytes
         facts.put("allocator.allocated_bytes", allocator.live_at(moment(ownership, None)) - pending, source, member)

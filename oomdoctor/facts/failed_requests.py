@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
 from ..allocator.address_map import address_map, pool_name
-from ..allocator.fragmentation import SMALL_REQUEST_BYTES, request_size
+from ..allocator.giving_back import giving_back
 from ..allocator.owners import Ownership, ownership_of
-from ..allocator.room import HOLES, LARGE_ENOUGH, clearing, unusable
+from ..allocator.request import Request
+from ..allocator.room import HOLES, LARGE_ENOUGH, clearing, pinned, unusable
 from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.evidence import Evidence
-from ..model.failed_request import FailedRequest, InTheWay, Room, Unused
-from ..model.snapshot import Snapshot
+from ..model.facts import FactSet
+from ..model.failed_request import FailedRequest, InTheWay, Pinning, Room, Unused
+from ..model.snapshot import BLOCK_STATES, Snapshot
 from .allocator import failed_request, latest_oom
 from .deriver import device_member
 from .focus import focus
 
 _MOST_OWNERS = 5
+_LIVE = BLOCK_STATES.index("active_allocated")
 
 
-def failed_requests(evidence: Evidence) -> tuple[FailedRequest, ...]:
+def failed_requests(evidence: Evidence, facts: FactSet) -> tuple[FailedRequest, ...]:
     """One a device whose snapshot shows the state at a failure; where it is of another moment there is none."""
     found = []
     told = focus(evidence)
@@ -29,42 +37,76 @@ def failed_requests(evidence: Evidence) -> tuple[FailedRequest, ...]:
             request = failed_request(told, ownership, oom)
             if request is not None and (snapshot.segments.device == device).any():
                 free = oom.free_bytes if oom is not None else None
-                found.append(_failed(snapshot, ownership, request, free))
+                allowed = facts.size("oom.allowed_bytes", device_member(device, snapshot.backend))
+                found.append(_failed(snapshot, ownership, request, free, allowed))
     return tuple(found)
 
 
 def _failed(
-    snapshot: Snapshot, ownership: Ownership, request: tuple[int, int], free_bytes: int | None
+    snapshot: Snapshot, ownership: Ownership, request: Request, free_bytes: int | None, allowed_bytes: int | None
 ) -> FailedRequest:
-    device, (size, stream) = ownership.replay.device, request
-    reasons = unusable(snapshot, device, size, stream)
-    way = clearing(snapshot, device, size, stream)
+    segments, blocks = snapshot.segments, snapshot.blocks
+    mine = segments.device == request.device
+    reserved = int(segments.total_bytes[mine].sum())
+    room_bytes = free_bytes
+    if free_bytes is not None and allowed_bytes is not None:
+        room_bytes = min(free_bytes, max(0, allowed_bytes - reserved))
+    reasons = unusable(snapshot, request)
     owner_of, kind_of = _blocks(snapshot, ownership)
-    owners: dict[str, InTheWay] = {}
-    for row in way.in_the_way if way is not None else ():
-        before = owners.get(owner_of[row], InTheWay(owner_of[row], 0, 0))
-        owners[before.owner] = InTheWay(
-            before.owner, before.bytes + int(snapshot.blocks.size_bytes[row]), before.count + 1
-        )
+    rows, room = _room(snapshot, request, room_bytes)
+    if any(each.reason == LARGE_ENOUGH for each in reasons):
+        rows, room = (), None
     return FailedRequest(
-        where=device_member(device, snapshot.backend),
-        requested_bytes=size,
-        needed_bytes=request_size(size),
-        pool=pool_name(request_size(size) <= SMALL_REQUEST_BYTES, False, stream),
+        where=device_member(request.device, snapshot.backend),
+        requested_bytes=request.requested_bytes,
+        needed_bytes=request.block_bytes,
+        pool=pool_name(request.is_small, bool(request.pool), request.stream),
+        captured=request.is_capturing,
+        wanted_bytes=request.driver_bytes,
         device_free_bytes=free_bytes,
+        room_bytes=room_bytes,
+        live_bytes=int(blocks.size_bytes[mine[blocks.segment] & (blocks.state == _LIVE)].sum()),
+        reserved_bytes=reserved,
         largest_hole_bytes=max((each.largest_bytes for each in reasons if each.reason in HOLES), default=0),
         unused=tuple(Unused(each.reason, each.bytes, each.count, each.largest_bytes) for each in reasons),
-        room=Room(
-            hole_bytes=way.hole_bytes,
-            in_the_way_bytes=way.in_the_way_bytes,
-            in_the_way_count=len(way.in_the_way),
-            owners=tuple(sorted(owners.values(), key=lambda each: -each.bytes)[:_MOST_OWNERS]),
-        )
-        if way is not None and all(each.reason != LARGE_ENOUGH for each in reasons)
-        else None,
-        map=address_map(snapshot, device, size, stream, kind_of, way.in_the_way if way is not None else ()),
+        pinning=_pinning(snapshot, request.device, owner_of),
+        room=None if room is None else replace(room, owners=_in_the_way(snapshot, rows, owner_of)),
+        map=address_map(snapshot, request, kind_of, rows),
         source=str(snapshot.path),
     )
+
+
+def _room(snapshot: Snapshot, request: Request, room_bytes: int | None) -> tuple[tuple[int, ...], Room | None]:
+    """Whichever needs fewer live bytes to go: a hole in a segment, or segments for the driver. Rows of the blocks."""
+    hole = clearing(snapshot, request)
+    given = None if room_bytes is None else giving_back(snapshot, request, room_bytes)
+    if hole is None and given is None:
+        return (), None
+    if given is None or (hole is not None and hole.in_the_way_bytes <= given.in_the_way_bytes):
+        assert hole is not None
+        return hole.in_the_way, Room(hole.hole_bytes, 0, hole.in_the_way_bytes, len(hole.in_the_way), ())
+    return given.in_the_way, Room(0, given.given_back_bytes, given.in_the_way_bytes, len(given.in_the_way), ())
+
+
+def _in_the_way(snapshot: Snapshot, rows: Iterable[int], owner_of: list[str]) -> tuple[InTheWay, ...]:
+    owners: dict[str, InTheWay] = {}
+    for row in rows:
+        before = owners.get(owner_of[row], InTheWay(owner_of[row], 0, 0))
+        size = int(snapshot.blocks.size_bytes[row])
+        owners[before.owner] = replace(before, bytes=before.bytes + size, count=before.count + 1)
+    return tuple(sorted(owners.values(), key=lambda each: -each.bytes)[:_MOST_OWNERS])
+
+
+def _pinning(snapshot: Snapshot, device: int, owner_of: list[str]) -> tuple[Pinning, ...]:
+    holes, live = pinned(snapshot, device)
+    names: dict[str, int] = {}
+    owner = np.asarray([names.setdefault(owner_of[row], len(names)) for row in live.tolist()], dtype=np.int64)
+    sizes, found = snapshot.blocks.size_bytes, []
+    for name, number in names.items():
+        mine = owner == number
+        rows, beside = np.unique(live[mine]), np.unique(holes[mine])
+        found.append(Pinning(name, int(sizes[rows].sum()), len(rows), int(sizes[beside].sum())))
+    return tuple(sorted(found, key=lambda each: (-each.hole_bytes, each.owner))[:_MOST_OWNERS])
 
 
 def _blocks(snapshot: Snapshot, ownership: Ownership) -> tuple[list[str], list[str]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
-from ..allocator.fragmentation import segment_size
+from ..allocator.request import Request
+from ..allocator.simulation.settings import AllocatorSettings
 from ..language import N_
 from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
@@ -342,7 +343,9 @@ def _put_derived(member: str, facts: FactSet) -> None:
     if requested is None:
         return
     if facts.value("oom.requested_exact", member):
-        requested = segment_size(requested)  # what the allocator asks the driver for
+        expandable = facts.value("allocator.expandable_segments", member) is True
+        # What the allocator asks the driver for.
+        requested = Request(0, requested, settings=AllocatorSettings(expandable_segments=expandable)).driver_bytes
     if free is not None:
         room, source = free, computed("oom.requested_bytes", "oom.free_bytes")
         if allowed is not None and reserved is not None:

@@ -8,9 +8,17 @@ B, T, S, R, C = FactType.BYTES, FactType.TOKENS, FactType.SECONDS, FactType.RATI
 TEXT, VERSION, FLAG, NAME = FactType.TEXT, FactType.VERSION, FactType.FLAG, FactType.NAME
 INCIDENT, DEVICE, RANK, PROCESS = Scope.INCIDENT, Scope.DEVICE, Scope.RANK, Scope.PROCESS
 
-SIMULATED_OUTCOMES = ("served", "fails", "fails-earlier", "fails-by-then", "depends")
-"""Served or not; `fails-by-then`: at that request or before it; `depends`: on how the memory lay that stood before the
-recording began.
+SIMULATED_OUTCOMES = (
+    "served",
+    "fails",
+    "fails-earlier",
+    "fails-by-then",
+    "depends",
+    "served-as-tried",
+    "fails-as-tried",
+)
+"""Served or not; `fails-by-then`: at that request or before it. The last three: it cannot be told, for it is not known how
+the memory would lie that stood before the recording began; it was served in one of two ways, in both, in neither.
 """
 
 _SPECS = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..allocator.simulation.settings import with_setting
 from ..allocator.simulation.whatif import Answer, CannotSimulate, Card, Simulation
@@ -20,6 +21,9 @@ from .deriver import device_member
 from .device_records import speaking_record
 
 MOST_EVENTS = 100_000
+
+Tell = Callable[[str, int, int], None]
+"""Is told, now and then, of which input how many steps are simulated, and of how many."""
 
 SETTINGS = (
     ("simulated.expandable", "expandable_segments", "True"),
@@ -38,9 +42,10 @@ class Question:
     card: Card
     free_bytes: int | None
 
-    def simulation(self, tell: Callable[[int, int], None] | None = None) -> Simulation:
-        """The recorded run, checked. `tell` is told the steps done and all steps. Raises CannotSimulate."""
-        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes, tell)
+    def simulation(self, tell: Tell | None = None) -> Simulation:
+        """The recorded run, checked. `tell` is told the input, the steps done and all steps. Raises CannotSimulate."""
+        told = None if tell is None else partial(tell, self.snapshot.path)
+        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes, told)
 
     @property
     def events(self) -> int:
@@ -48,12 +53,12 @@ class Question:
         return self.oom.event_index + 1
 
 
-def derive(evidence: Evidence, facts: FactSet) -> None:
+def derive(evidence: Evidence, facts: FactSet, tell: Tell | None = None) -> None:
     """Facts of every device whose failing request a snapshot shows, and whose recording is not too long."""
     for device in sorted({device for snapshot in evidence.snapshots for device in snapshot.devices}):
         question = question_of(evidence, facts, device)
         if question is not None and question.events <= MOST_EVENTS:
-            _put(question, facts)
+            _put(question, facts, tell)
 
 
 def question_of(evidence: Evidence, facts: FactSet, device: int) -> Question | None:
@@ -71,11 +76,11 @@ def question_of(evidence: Evidence, facts: FactSet, device: int) -> Question | N
     return Question(snapshot, oom, member, card, facts.size("oom.free_bytes", member))
 
 
-def _put(question: Question, facts: FactSet) -> None:
+def _put(question: Question, facts: FactSet, tell: Tell | None) -> None:
     member = question.member
     source = Source(path=question.snapshot.path, record=N_("{events} events, simulated").format(events=question.events))
     try:
-        simulation = question.simulation()
+        simulation = question.simulation(tell)
         facts.put("simulated.reproduced", simulation.trust.reproduced, source, member)
         for prefix, option, value in SETTINGS:
             changed = with_setting(simulation.settings, option, value)

@@ -10,7 +10,7 @@ class Unused:
     """Reserved memory that held no live tensor and that the request could not use."""
 
     reason: str
-    """'too-small', 'other-stream', 'other-pool', 'private-pool', 'waiting' or 'large-enough'."""
+    """One of `allocator.room.REASONS`: 'too-small', 'not-split', 'other-stream', …"""
     bytes: int
     count: int
     largest_bytes: int
@@ -26,11 +26,24 @@ class InTheWay:
 
 
 @dataclass(frozen=True)
+class Pinning:
+    """Live blocks of one owner that lie directly beside holes and keep them from growing."""
+
+    owner: str
+    bytes: int
+    count: int
+    hole_bytes: int
+    """Of the holes beside them. A hole between two owners counts for both."""
+
+
+@dataclass(frozen=True)
 class Room:
-    """The place where the fewest live bytes stand in the way of the request."""
+    """The live blocks that stand in the way of the request, where the least does."""
 
     hole_bytes: int
-    """What would be one hole without them."""
+    """What would be one hole without them; 0 where segments would go back to the driver instead."""
+    given_back_bytes: int
+    """What the driver would then have back for a new segment; 0 where a hole would be made."""
     in_the_way_bytes: int
     in_the_way_count: int
     owners: tuple[InTheWay, ...]
@@ -86,11 +99,33 @@ class FailedRequest:
     """As the allocator rounds it."""
     pool: str
     """The pool that serves it, in words."""
+    captured: bool
+    """It came while a CUDA graph was captured."""
+    wanted_bytes: int
+    """What the driver is asked for where no hole serves."""
     device_free_bytes: int | None
+    room_bytes: int | None
+    """What the allocator could still take of it: less where the process is allowed less."""
+    live_bytes: int
+    reserved_bytes: int
     largest_hole_bytes: int
     """The largest idle block that it could have used; 0: there is none."""
     unused: tuple[Unused, ...]
+    pinning: tuple[Pinning, ...]
+    """Who keeps the holes from growing; the largest, not necessarily all."""
     room: Room | None
-    """None: no segment is long enough, or the request does not fail for want of a hole."""
+    """None: nothing that could go makes room, or the request does not fail for want of a hole."""
     map: AddressMap
     source: str
+
+    @property
+    def short_bytes(self) -> int | None:
+        """What would be missing even if all that was reserved and not live were one piece; None: not known."""
+        if self.room_bytes is None:
+            return None
+        return max(0, self.live_bytes + self.needed_bytes - self.reserved_bytes - self.room_bytes)
+
+    @property
+    def free_suffices(self) -> bool:
+        """Whether the driver had what it was asked for: then something else refused it."""
+        return self.room_bytes is not None and self.room_bytes >= self.wanted_bytes

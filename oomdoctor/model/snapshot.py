@@ -112,6 +112,8 @@ class SnapshotOom:
     time_us: int | None
     stack: int
     event_index: int
+    pool: int | None = None
+    """As Segments.pool: which one was to serve it; None where the event does not say it."""
 
 
 @dataclass(frozen=True)

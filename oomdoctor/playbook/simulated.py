@@ -22,6 +22,14 @@ _WORDS = {
     "fails": N_("Simulated on this run: it fails at the same request, {missing} short."),
     "fails-earlier": N_("Simulated on this run: it fails even before that request, {missing} short."),
     "fails-by-then": N_("Simulated on this run: it fails at that request or before it."),
+    "served-as-tried": N_(
+        "Simulated on this run, it cannot be told for certain: how the memory would lie that stood when the recording"
+        " began is not known; in both ways that were tried the request is served, {spare} to spare or more."
+    ),
+    "fails-as-tried": N_(
+        "Simulated on this run, it cannot be told for certain: how the memory would lie that stood when the recording"
+        " began is not known; in neither of the two ways that were tried is the request served."
+    ),
     "depends": N_(
         "Simulated on this run: whether the request is served, {spare} to spare, depends on how the memory lay that"
         " stood when the recording began."
@@ -39,8 +47,10 @@ class SimulatedEffect:
 
     @property
     def enough(self) -> bool | None:
-        """Whether the request is served; None where that depends on what was not recorded."""
-        return {"served": True, "depends": None}.get(self.outcome, False)
+        """Whether the request is served; None where that cannot be told from what was recorded."""
+        return {"served": True, "depends": None, "served-as-tried": None, "fails-as-tried": None}.get(
+            self.outcome, False
+        )
 
     def not_remedy(self) -> NotRemedy:
         """The setting among what will not help."""

@@ -296,6 +296,7 @@ def _events(
                 time_us=time_us if time_us >= 0 else None,
                 stack=int(columns.stack[index]),
                 event_index=index,
+                pool=_pool_number(row["pool_id"]) if type(row.get("pool_id")) is tuple else None,
             )
         )
     return columns, failures, unknown

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..language import N_, _, ngettext, tidy, told
-from ..model.failed_request import AddressMap, FailedRequest, InTheWay, MapRow
+from ..model.diagnosis import Finding
+from ..model.failed_request import AddressMap, FailedRequest, InTheWay, MapRow, Pinning, Room
 from ..model.printable import one_line
 from ..model.units import format_bytes
+from .findings import CONFIDENCE
 from .palette import CATEGORIES, Category, category_of
 
 _REASONS = {
     "too-small": N_("in holes that are too small, beside live blocks"),
+    "not-split": N_("in holes that are long enough, but max_split_size_mb does not let the request have them"),
     "other-stream": N_("in pools of other streams"),
     "other-pool": N_("in the pool for requests of another size"),
     "private-pool": N_("in private pools (CUDA graphs, the user's own)"),
+    "shared-pool": N_("in the pools that all share; the request was one of a private pool"),
     "waiting": N_("freed, but another stream is not done with it yet"),
     "large-enough": N_("in holes that are large enough"),
 }
@@ -69,17 +74,23 @@ class FailedRequestView:
     """One failed request."""
 
     where: str
+    diagnosed: str
+    """The first finding about this device; empty where there is none."""
     asked: str
+    balance: str
+    """Whether too much was live, or what was not live lay wrongly; empty where the figures do not tell."""
     reserved: str
     """What is said over the table of reasons."""
     reasons: tuple[ReasonView, ...]
+    pinned: str
+    pinning: tuple[str, ...]
     room: str
     in_the_way: tuple[str, ...]
     map: MapView
 
 
-def view_failed_request(failed: FailedRequest) -> FailedRequestView:
-    """What the report shows of it."""
+def view_failed_request(failed: FailedRequest, findings: Sequence[Finding] = ()) -> FailedRequestView:
+    """What the report shows of it, the first of the findings about its device included."""
     held = sum(each.bytes for each in failed.unused)
     if not held:
         reserved = _("All that was reserved was live: no hole was there.")
@@ -89,7 +100,9 @@ def view_failed_request(failed: FailedRequest) -> FailedRequestView:
         reserved = _("{size} was reserved and not live, and none of it served:")
     return FailedRequestView(
         where=one_line(told(failed.where), 60),
+        diagnosed=_diagnosed(failed, findings),
         asked=tidy(_asked(failed)),
+        balance=_balance(failed),
         reserved=reserved.format(size=format_bytes(held)),
         reasons=tuple(
             ReasonView(
@@ -97,6 +110,8 @@ def view_failed_request(failed: FailedRequest) -> FailedRequestView:
             )
             for each in failed.unused
         ),
+        pinned=_("Live blocks directly beside these holes, by who allocated them:") if failed.pinning else "",
+        pinning=tuple(map(_pinning, failed.pinning)),
         room=_room(failed),
         in_the_way=tuple(map(_in_the_way, failed.room.owners)) if failed.room is not None else (),
         map=_map(
@@ -120,11 +135,64 @@ def _asked(failed: FailedRequest) -> str:
         said = _("{size} was asked for, in one piece of the {pool}; the device had {free} free.")
     else:
         said = _("{size} was asked for, in one piece of the {pool}.")
-    return said.format(
+    asked = said.format(
         size=format_bytes(failed.requested_bytes),
         rounded=format_bytes(failed.needed_bytes),
         pool=told(failed.pool),
         free="" if failed.device_free_bytes is None else format_bytes(failed.device_free_bytes),
+    )
+    return " ".join([asked, *_of_the_driver(failed)])
+
+
+def _of_the_driver(failed: FailedRequest) -> Iterator[str]:
+    if format_bytes(failed.wanted_bytes) != format_bytes(failed.needed_bytes):
+        yield _("Where no hole serves it, the driver is asked for {size}.").format(
+            size=format_bytes(failed.wanted_bytes)
+        )
+    if failed.room_bytes is not None and failed.room_bytes != failed.device_free_bytes:
+        yield _("Of what is free the process was allowed to take {size}.").format(size=format_bytes(failed.room_bytes))
+
+
+def _balance(failed: FailedRequest) -> str:
+    short = failed.short_bytes
+    if short is None:
+        return ""
+    if failed.free_suffices:
+        return _(
+            "The driver had enough for it: something else refused it, like a memory fraction, or somebody gave memory"
+            " back just then."
+        )
+    if short:
+        said = _(
+            "{live} was live: even if all that was reserved and not live were one piece, {short} would be missing. Too"
+            " much is live; how it lies is not what matters."
+        )
+    elif failed.reserved_bytes > failed.live_bytes:
+        said = _(
+            "{live} was live, so the request would have fitted beside it: what is missing is one piece that it may use."
+        )
+    else:
+        return ""
+    return said.format(live=format_bytes(failed.live_bytes), short=format_bytes(short))
+
+
+def _diagnosed(failed: FailedRequest, findings: Sequence[Finding]) -> str:
+    own = next((each for each in findings if each.scope.get("device", failed.where) == failed.where), None)
+    if own is None:
+        return ""
+    return _("{title} ({sureness}).").format(title=one_line(own.title, 200), sureness=_(CONFIDENCE[own.confidence]))
+
+
+def _pinning(each: Pinning) -> str:
+    return ngettext(
+        "{size} in 1 block, beside {holes} of holes: {owner}",
+        "{size} in {number} blocks, beside {holes} of holes: {owner}",
+        each.count,
+    ).format(
+        size=format_bytes(each.bytes),
+        number=f"{each.count:,}",
+        holes=format_bytes(each.hole_bytes),
+        owner=one_line(told(each.owner), 200),
     )
 
 
@@ -144,8 +212,9 @@ def _room(failed: FailedRequest) -> str:
     if not failed.largest_hole_bytes:
         hole = _("No hole was there that it could have used.")
     if failed.room is None:
-        way = _("No segment of its pool is as long as the request: freeing blocks inside them makes no room for it.")
-        return f"{hole} {way}"
+        return f"{hole} {_no_room(failed)}".strip()
+    if failed.room.given_back_bytes:
+        return f"{hole} {_given_back(failed.room)}"
     count = failed.room.in_the_way_count
     way = ngettext(
         "Where the least stands in the way, one live block ({size}) would have to go to make one hole of {hole}:",
@@ -157,6 +226,32 @@ def _room(failed: FailedRequest) -> str:
         hole=format_bytes(failed.room.hole_bytes),
     )
     return f"{hole} {way}"
+
+
+def _given_back(room: Room) -> str:
+    return ngettext(
+        "Without one live block ({size}) the allocator gives {given} back to the driver, and then there is enough:",
+        "Without {number} live blocks ({size}) the allocator gives {given} back to the driver, and then there is"
+        " enough:",
+        room.in_the_way_count,
+    ).format(
+        number=f"{room.in_the_way_count:,}",
+        size=format_bytes(room.in_the_way_bytes),
+        given=format_bytes(room.given_back_bytes),
+    )
+
+
+def _no_room(failed: FailedRequest) -> str:
+    if failed.captured:
+        return _(
+            "No segment of its pool is as long as the request, and while a CUDA graph is captured nothing goes back to"
+            " the driver."
+        )
+    if failed.room_bytes is None:
+        return _("No segment of its pool is as long as the request.")
+    if failed.free_suffices:
+        return ""
+    return _("No live blocks were found without which there would be room for it.")
 
 
 def _map(found: AddressMap, needed_bytes: int, request: str) -> MapView:

@@ -136,13 +136,21 @@ def _failed_request(failed: FailedRequest) -> dict[str, Any]:
         "requested_bytes": failed.requested_bytes,
         "needed_bytes": failed.needed_bytes,
         "pool": failed.pool,
+        "captured": failed.captured,
+        "wanted_bytes": failed.wanted_bytes,
         "device_free_bytes": failed.device_free_bytes,
+        "room_bytes": failed.room_bytes,
+        "live_bytes": failed.live_bytes,
+        "reserved_bytes": failed.reserved_bytes,
+        "short_bytes": failed.short_bytes,
         "largest_hole_bytes": failed.largest_hole_bytes,
         "unused": [asdict(each) for each in failed.unused],
+        "pinning": [asdict(each) for each in failed.pinning],
         "room": None
         if room is None
         else {
             "hole_bytes": room.hole_bytes,
+            "given_back_bytes": room.given_back_bytes,
             "in_the_way_bytes": room.in_the_way_bytes,
             "in_the_way_count": room.in_the_way_count,
             "owners": [asdict(each) for each in room.owners],

@@ -174,7 +174,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         moments=moments,
         charts=view_charts(diagnosis.series, diagnosis.incidents, moments),
         windows=tuple(map(view_window, diagnosis.windows)),
-        failed_requests=tuple(map(view_failed_request, diagnosis.failed_requests)),
+        failed_requests=tuple(view_failed_request(each, diagnosis.findings) for each in diagnosis.failed_requests),
         holdings=holdings,
         stacks=view_stacks(diagnosis.stack_trees),
         devices=view_devices(diagnosis.devices),

@@ -8,6 +8,7 @@ from pathlib import Path
 from snapshots.make import MIB, Device, snapshot, write
 
 from oomdoctor.allocator.address_map import CELLS, IDLE, WAITING, address_map
+from oomdoctor.allocator.request import Request
 from oomdoctor.model.failed_request import AddressMap
 from oomdoctor.model.snapshot import Snapshot
 from oomdoctor.readers.snapshot import read_snapshot
@@ -18,7 +19,7 @@ def _read(folder: Path, *devices: Device) -> Snapshot:
 
 
 def _map(found: Snapshot, request: int, stream: int = 0, in_the_way: tuple[int, ...] = ()) -> AddressMap:
-    return address_map(found, 0, request, stream, ["weights"] * len(found.blocks), in_the_way)
+    return address_map(found, Request(0, request, stream), ["weights"] * len(found.blocks), in_the_way)
 
 
 def _bytes_of(found: AddressMap, kind: str) -> int:

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from snapshots.make import MIB, Device, frame, snapshot, write
 
-from oomdoctor.allocator.fragmentation import Fragmentation, fragmentation, request_size, segment_size
+from oomdoctor.allocator.fragmentation import Fragmentation, fragmentation
+from oomdoctor.allocator.request import Request
 from oomdoctor.readers.snapshot import read_snapshot
 
 STACK = [frame("f", "a.py", 1)]
 
 
 def _fragmentation(folder: Path, device: Device, request: int, stream: int = 0) -> Fragmentation:
-    return fragmentation(read_snapshot(write(folder / "s.pickle", snapshot(device))), device.index, request, stream)
+    found = read_snapshot(write(folder / "s.pickle", snapshot(device)))
+    return fragmentation(found, Request(device.index, request, stream))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,8 @@ def _fragmentation(folder: Path, device: Device, request: int, stream: int = 0) 
     ],
 )
 def test_requests_are_rounded_as_the_allocator_does(request_bytes: int, block: int, segment: int) -> None:
-    assert (request_size(request_bytes), segment_size(request_bytes)) == (block, segment)
+    request = Request(0, request_bytes)
+    assert (request.block_bytes, request.segment_bytes) == (block, segment)
 
 
 def test_a_cut_segment_holds_enough_but_no_piece_is_large_enough(tmp_path: Path) -> None:
@@ -45,7 +48,6 @@ def test_a_cut_segment_holds_enough_but_no_piece_is_large_enough(tmp_path: Path)
     assert found.usable_idle_bytes == 60 * MIB
     assert found.largest_free_block_bytes == 40 * MIB
     assert (found.releasable_bytes, found.pinned_idle_bytes) == (0, 60 * MIB)
-    assert [(pin.size_bytes, pin.idle_bytes) for pin in found.pins] == [(20 * MIB, 60 * MIB), (20 * MIB, 40 * MIB)]
 
 
 def test_pools_and_streams_do_not_serve_each_other(tmp_path: Path) -> None:
@@ -83,4 +85,8 @@ def test_other_devices_do_not_count(tmp_path: Path) -> None:
     first.free(first.malloc(30 * MIB, STACK))
     second.free(second.malloc(50 * MIB, STACK))
     found = read_snapshot(write(tmp_path / "s.pickle", snapshot(first, second)))
-    assert [fragmentation(found, device, 20 * MIB).usable_idle_bytes for device in (0, 1, 2)] == [30 * MIB, 50 * MIB, 0]
+    assert [fragmentation(found, Request(device, 20 * MIB)).usable_idle_bytes for device in (0, 1, 2)] == [
+        30 * MIB,
+        50 * MIB,
+        0,
+    ]

@@ -108,11 +108,30 @@ def test_where_the_ring_begins_late_the_answer_may_depend_on_what_came_before(tm
     found = simulation(recorder.snapshot(ring=1), tmp_path)
     assert found.trust.exact
     assert found.trust.requests == 0
-    assert "already reserved; it holds no request before the one that failed." in found.trust.notes[0]
+    assert "already reserved; it holds no request before the one that failed. How that" in found.trust.notes[0]
     answer = found.ask(replace(found.settings, expandable_segments=True))
     # As it stood, five holes of 100 MiB lie in one segment that cannot be given back; laid anew there are none.
     assert (answer.verdict, answer.served_anew) == (Verdict.DEPENDS, True)
-    assert found.ask(replace(found.settings, max_split_bytes=GIB)).verdict in (Verdict.DEPENDS, Verdict.SERVED)
+
+
+def test_where_the_ring_begins_late_nothing_is_said_for_certain_but_that_too_much_is_live(tmp_path: Path) -> None:
+    recorder = Recorder(1000 * MIB)
+    for _ in range(8):
+        recorder.malloc(100 * MIB)
+    assert recorder.malloc(300 * MIB) is None
+    card = Card(1000 * MIB)
+    late, whole = (simulation(recorder.snapshot(ring=ring), tmp_path, card) for ring in (1, None))
+    expected = {
+        1100 * MIB: (Verdict.SERVED_AS_TRIED, Verdict.SERVED),
+        1095 * MIB: (Verdict.FAILS_AS_TRIED, Verdict.FAILS),  # of each block up to 1 MiB may be no part of the request
+        1050 * MIB: (Verdict.FAILS_BY_THEN, Verdict.FAILS),
+    }
+    for total, (cut, full) in expected.items():
+        assert (late.ask(late.settings, total).verdict, whole.ask(whole.settings, total).verdict) == (cut, full)
+    served = late.ask(late.settings, 1200 * MIB)
+    assert (served.verdict, served.spare_bytes) == (Verdict.SERVED_AS_TRIED, 100 * MIB)
+    assert late.ask(EXPANDABLE).verdict is Verdict.FAILS_BY_THEN
+    assert late.ask(late.settings).verdict is Verdict.FAILS  # what was recorded is known
 
 
 def test_where_the_ring_begins_late_it_is_not_told_where_it_would_fail_before(tmp_path: Path) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from snapshots.make import Device, snapshot, write
+
 from oomdoctor.allocator.simulation.settings import AllocatorSettings, recorded_settings, with_settings
+from oomdoctor.diagnose import diagnose
 
 MIB = 1 << 20
 RECORDED = {
@@ -48,3 +54,23 @@ def test_what_a_snapshot_records_is_read() -> None:
     assert (found.max_split_bytes, found.large_segment_bytes) == (128 * MIB, 40 * MIB)
     assert found.garbage_collection_threshold == 0.8
     assert found.roundup_power2_divisions == (4, *(0,) * 15)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_split_size_mb:foo",
+        "roundup_power2_divisions:3",
+        "garbage_collection_threshold:7",
+        "large_segment_size_mb:1",
+    ],
+)
+def test_what_no_torch_would_have_taken_is_left_out(text: str, tmp_path: Path) -> None:
+    given = {**RECORDED, "PYTORCH_CUDA_ALLOC_CONF": text, "garbage_collection_threshold": float("nan")}
+    assert recorded_settings(given) == AllocatorSettings()
+    device = Device()
+    device.malloc(20 * MIB, [])
+    device.fail(30 * MIB, 4 * MIB, [])
+    content = {**snapshot(device), "allocator_settings": given}
+    (failed,) = diagnose([write(tmp_path / "s.pickle", content)]).failed_requests
+    assert failed.requested_bytes == 30 * MIB

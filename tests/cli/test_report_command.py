@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 import webbrowser
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from snapshots.make import MIB, Device, snapshot, write
 
 from oomdoctor.cli.main import oomdoctor
 from oomdoctor.errors import InputRefused, UsageError
@@ -42,10 +44,31 @@ def test_one_form_is_printed_and_nothing_written(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "open"])
-def test_another_folder_is_refused_with_what_to_do(tmp_path: Path, command: str) -> None:
-    ended = _run(command, tmp_path)
-    assert isinstance(ended.exception, InputRefused)
-    assert "oomdoctor analyze" in str(ended.exception)
+def test_what_cannot_be_read_is_refused(tmp_path: Path, command: str) -> None:
+    assert isinstance(_run(command, tmp_path).exception, InputRefused)
+    (tmp_path / "s.pickle").write_bytes(b"\x80\x04cos\nsystem\n.")
+    assert isinstance(_run(command, tmp_path / "s.pickle").exception, InputRefused)
+
+
+def test_whatever_analyze_reads_is_reported_and_nothing_is_written_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device()
+    device.malloc(20 * MIB, [])
+    device.fail(30 * MIB, 4 * MIB, [])
+    (tmp_path / "in").mkdir()
+    path = write(tmp_path / "in" / "s.pickle", snapshot(device))
+    ended = _run("report", path)
+    assert ended.exit_code == 0
+    assert ended.stdout == _run("analyze", path).stdout
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: asked.append(address) or True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert _run("open", path).exit_code == 0
+    (page,) = tmp_path.glob("oomdoctor-*/report.html")
+    assert asked == [page.as_uri()]
+    assert "asked for 30.00" in page.read_text()
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_open_makes_the_report_where_there_is_none(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

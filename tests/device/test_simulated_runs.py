@@ -14,6 +14,7 @@ from emulation.wheel import environment
 from on_device import Device, clean_environment
 
 from oomdoctor.allocator.simulation.recording import Kind
+from oomdoctor.allocator.simulation.rounding import block_size
 from oomdoctor.allocator.simulation.whatif import Card, Simulation, Verdict
 from oomdoctor.model.snapshot import Events, Snapshot, SnapshotOom
 from oomdoctor.readers.snapshot import read_snapshot
@@ -255,6 +256,10 @@ def test_every_setting_does_what_torch_does_and_foretells_every_other(
         assert simulations[options].trust.exact, (options, simulations[options].trust)
         length[options] = len(requests_before(snapshot))
         assert all(step.kind is not Kind.EMPTY for step in simulations[options].recording.steps)
+    _check_each_foretells_every_other(simulations, length)
+
+
+def _check_each_foretells_every_other(simulations: dict[str, Simulation], length: dict[str, int]) -> None:
     for options, simulation in simulations.items():
         for other, asked in simulations.items():
             answer = simulation.ask(asked.settings)
@@ -286,6 +291,58 @@ def test_garbage_collection_under_a_memory_fraction(device_with: Callable[..., D
     assert snapshot is not None
     simulation = Simulation(snapshot, last(snapshot), Card(6 << 30, 3 << 30))
     assert simulation.trust.exact, simulation.trust
+
+
+COLLECTING = (
+    "",
+    "garbage_collection_threshold:0.5",
+    "garbage_collection_threshold:0.8,max_split_size_mb:64",
+    "garbage_collection_threshold:0.6,roundup_power2_divisions:8",
+    "garbage_collection_threshold:0.6,expandable_segments:True",
+)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("seed", [6, 7])
+def test_settings_under_a_memory_fraction_foretell_every_other(
+    seed: int, device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    """Garbage is collected only where the process may not have the whole card."""
+    script = tmp_path / "program.py"
+    fraction = "import torch\ntorch.cuda.set_per_process_memory_fraction(0.5)\n"
+    script.write_text(fraction + RANDOM.format(seed=seed, empty=False))
+    simulations, length = {}, {}
+    for number, options in enumerate(COLLECTING):
+        snapshot = record(device_with(memory_bytes=(6 << 30,)), script, options, tmp_path / f"{number}.pickle")
+        assert snapshot is not None
+        simulations[options] = Simulation(snapshot, last(snapshot), Card(6 << 30, 3 << 30))
+        assert simulations[options].trust.exact, (options, simulations[options].trust)
+        length[options] = len(requests_before(snapshot))
+    _check_each_foretells_every_other(simulations, length)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("card_gib", [2, 4])
+def test_another_card_is_foretold(card_gib: int, device_with: Callable[..., Device], tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import torch\n" + RANDOM.format(seed=4, empty=True))
+    for number, options in enumerate(("", "expandable_segments:True", "max_split_size_mb:128")):
+        recorded = record(device_with(memory_bytes=(3 << 30,)), script, options, tmp_path / f"{number}-3.pickle")
+        (tmp_path / "card").unlink()  # one that is there keeps its size
+        device = device_with(memory_bytes=(card_gib << 30,))
+        other = record(device, script, options, tmp_path / f"{number}-{card_gib}.pickle")
+        (tmp_path / "card").unlink()
+        assert recorded is not None
+        assert other is not None
+        simulation = Simulation(recorded, last(recorded), Card(3 << 30))
+        answer = simulation.ask(simulation.settings, card_gib << 30)
+        before, length = len(requests_before(recorded)), len(requests_before(other))
+        if answer.verdict is Verdict.SERVED:
+            assert length > before
+        else:
+            assert length == before - answer.requests_earlier, (options, answer)
+            assert answer.failed_request_bytes is not None
+            assert last(other).requested_bytes == block_size(answer.failed_request_bytes, simulation.settings)
 
 
 @pytest.mark.extended

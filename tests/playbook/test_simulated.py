@@ -64,6 +64,17 @@ def test_where_it_depends_on_what_was_not_recorded_nobody_says_that_it_is_enough
     assert "depends on how the memory lay" in (remedies["expandable-segments"].simulated or "")
 
 
+def test_what_came_out_in_every_way_that_was_tried_is_not_told_as_certain() -> None:
+    for outcome, words in (("served-as-tried", "1.00 GiB to spare or more"), ("fails-as-tried", "in neither")):
+        tried = {"simulated.expandable_outcome": outcome, "simulated.expandable_spare_bytes": GIB}
+        first = finding("FRG001", **PIECES, **tried)
+        (remedy,) = (one for one in first.remedies if one.id == "expandable-segments")
+        assert remedy.enough is None
+        assert remedy.simulated is not None
+        assert "cannot be told for certain" in remedy.simulated
+        assert words in remedy.simulated
+
+
 def test_what_was_not_simulated_reads_as_before() -> None:
     remedies = {remedy.id: remedy for remedy in finding("FRG001", **PIECES).remedies}
     assert remedies["expandable-segments"].simulated is None

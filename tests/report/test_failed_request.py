@@ -33,6 +33,7 @@ def test_the_report_says_why_and_whose_block_stands_in_the_way(tmp_path: Path) -
     assert failed["unused"] == [{"reason": "too-small", "bytes": 40 * MIB, "count": 2, "largest_bytes": 20 * MIB}]
     assert failed["room"] == {
         "hole_bytes": 60 * MIB,
+        "given_back_bytes": 0,
         "in_the_way_bytes": 20 * MIB,
         "in_the_way_count": 1,
         "owners": [{"owner": "/home/me/train.py:31 in keep", "bytes": 20 * MIB, "count": 1}],
@@ -58,10 +59,16 @@ FAILED = FailedRequest(
     requested_bytes=30 * MIB,
     needed_bytes=30 * MIB,
     pool="large pool, stream 0",
+    captured=False,
+    wanted_bytes=30 * MIB,
     device_free_bytes=None,
+    room_bytes=None,
+    live_bytes=60 * MIB,
+    reserved_bytes=100 * MIB,
     largest_hole_bytes=20 * MIB,
     unused=(Unused("too-small", 40 * MIB, 2, 20 * MIB),),
-    room=Room(60 * MIB, 20 * MIB, 1, ()),
+    pinning=(),
+    room=Room(60 * MIB, 0, 20 * MIB, 1, ()),
     map=AddressMap(
         100 * MIB, (MapRow("large pool, stream 0", True, 1, 4096, 80 * MIB, (MapRun(0, MIB, "idle"),), ()),)
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,21 +98,22 @@ def split_assignment(text: str) -> tuple[str, str]:
 def recorded_settings(recorded: Mapping[str, Any]) -> AllocatorSettings | None:
     """What a snapshot's allocator_settings say; None where it holds none, as snapshots before torch 2.1 do.
 
-    Some options stand only in the text of the variable, so that is read first.
+    Some options stand only in the text of the variable, so that is read first; what torch would refuse is left out.
     """
     if not isinstance(recorded.get("expandable_segments"), bool):
         return None
     settings = AllocatorSettings()
     for name, value in _assignments(str(recorded.get("PYTORCH_CUDA_ALLOC_CONF", ""))):
         if name in _OPTIONS:
-            settings = _OPTIONS[name](settings, value)
+            with suppress(UsageError):
+                settings = _OPTIONS[name](settings, value)
     split, share = recorded.get("max_split_size"), recorded.get("garbage_collection_threshold")
     divisions = recorded.get("roundup_power2_divisions")
     return replace(
         settings,
         expandable_segments=recorded["expandable_segments"],
         max_split_bytes=split if isinstance(split, int) and split > 0 else None,
-        garbage_collection_threshold=float(share) if isinstance(share, (int, float)) else 0.0,
+        garbage_collection_threshold=float(share) if isinstance(share, float) and 0 < share < 1 else 0.0,
         roundup_power2_divisions=_recorded_divisions(divisions)
         if isinstance(divisions, Mapping)
         else settings.roundup_power2_divisions,

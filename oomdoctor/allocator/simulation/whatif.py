@@ -1,8 +1,9 @@
 """Would the request that failed have been served under another setting, or on another card?
 
 The model answers only for a run that it reproduces: under the recorded settings it must fail at the recorded request,
-with the segments that torch had. Where the recording begins late, what stood then is laid out in two ways, as it stood
-and anew; where they disagree, the answer depends on it.
+with the segments that torch had. Where the recording begins late, how the memory that stood then would lie under
+another setting cannot be known: it is laid out in two ways, as it stood and anew, and what comes out is told as that,
+unless too much was live for any way.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...model.snapshot import Snapshot, SnapshotOom
 from ...model.units import format_bytes
 from .device import Device
 from .recording import Recording, read_recording
-from .rounding import block_size, segment_size
+from .rounding import SMALL_BYTES, block_size, segment_size
 from .run import DoesNotFit, Outcome, Tell, find_order, run
 from .settings import AllocatorSettings, recorded_settings
 
@@ -35,7 +36,16 @@ class Verdict(str, Enum):
     FAILS_BY_THEN = "fails-by-then"
     """The run fails at the request or at one before it; at which, is decided by what happened before the recording."""
     DEPENDS = "depends"
-    """Served or not, by what happened before the recording began."""
+    """Cannot be told: served or not, by how what stood when the recording began is laid out."""
+    SERVED_AS_TRIED = "served-as-tried"
+    """Cannot be told: served in both ways in which that was laid out, of many."""
+    FAILS_AS_TRIED = "fails-as-tried"
+    """Cannot be told: not served in either."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it does not hang on what was not recorded, as far as the model goes."""
+        return self not in (Verdict.DEPENDS, Verdict.SERVED_AS_TRIED, Verdict.FAILS_AS_TRIED)
 
 
 @dataclass(frozen=True)
@@ -147,16 +157,37 @@ class Simulation:
         card = self._card(settings, total_bytes)
         if settings == self.settings and card == self.card:
             return self._answer(self.recorded)
-        layout = replace(settings, memory_fraction=None), replace(self.settings, memory_fraction=None)
         stands = self._outcome(settings, card, packed=False)
-        if self.recording.begins_empty or (layout[0] == layout[1] and stands is not None):
+        if self.recording.begins_empty:
             return self._answer(stands)
+        if self._never_fits(card):
+            return Answer(Verdict.FAILS_BY_THEN)
         anew = self._outcome(settings, card, packed=True)
-        if _served(stands) == _served(anew):
-            answer = self._answer(_worse(stands, anew))
-            return _by_then(answer) if answer.verdict is Verdict.FAILS_EARLIER else answer
-        better = self._answer(stands if _served(stands) else anew)
-        return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
+        if _served(stands) != _served(anew):
+            better = self._answer(stands if _served(stands) else anew)
+            return replace(better, verdict=Verdict.DEPENDS, served_anew=_served(anew))
+        if stands is None or anew is None or not stands.served:
+            return Answer(Verdict.FAILS_AS_TRIED)
+        worse = min(stands, anew, key=lambda outcome: outcome.spare_bytes)
+        return replace(self._answer(worse), verdict=Verdict.SERVED_AS_TRIED)
+
+    def _never_fits(self, card: Card) -> bool:
+        """Whether what was live at the failure leaves too little for the request, however it lies.
+
+        A block is counted without what may have been too little to be split off.
+        """
+        end = self.recording.end
+        split_bound = self.settings.max_split_bytes
+        rest = SMALL_BYTES if split_bound is None else self.settings.max_non_split_rounding_bytes
+        live = sum(
+            block.size_bytes if block.size_bytes <= SMALL_BYTES else max(block.size_bytes - rest, SMALL_BYTES)
+            for block in end.blocks
+            if not block.waiting
+        )
+        room = self.recording.free_bytes + end.reserved_bytes + (card.total_bytes or 0) - (self.card.total_bytes or 0)
+        if card.allowed_bytes is not None:
+            room = min(room, card.allowed_bytes)
+        return live + self.oom.requested_bytes > room
 
     def _card(self, settings: AllocatorSettings, total_bytes: int | None) -> Card:
         total = self.card.total_bytes if total_bytes is None else total_bytes
@@ -279,12 +310,11 @@ class Simulation:
         if not self.settings_known:
             notes.append(_("The snapshot does not record the allocator's settings; torch's defaults were taken."))
         if not recording.begins_empty:
-            notes.append(
-                _(
-                    "The recording begins when {size} were already reserved; {last} How that would lie under other"
-                    " settings is not known: it is tried as it lay and laid out anew."
-                ).format(size=format_bytes(recording.start.reserved_bytes), last=_last(recording.requests))
+            said = _(
+                "The recording begins when {size} were already reserved; {last} How that would lie under other"
+                " settings, or on another card, cannot be known: it is tried as it lay and laid out anew."
             )
+            notes.append(said.format(size=format_bytes(recording.start.reserved_bytes), last=_last(recording.requests)))
         if recording.others_moved_bytes:
             notes.append(
                 _(
@@ -299,27 +329,14 @@ def _last(requests: int) -> str:
     """What of the requests before the failure the ring still holds."""
     if not requests:
         return _("it holds no request before the one that failed.")
-    if requests == 1:
-        return _("it holds only the last request before the one that failed.")
-    return _("it holds the last {number} requests.").format(number=f"{requests:,}")
-
-
-def _by_then(answer: Answer) -> Answer:
-    """Without what is told of the place where it fails, which is not known."""
-    return replace(answer, verdict=Verdict.FAILS_BY_THEN, missing_bytes=None, failed_request_bytes=None)
+    said = ngettext(
+        "it holds only the last request before the one that failed.", "it holds the last {number} requests.", requests
+    )
+    return said.format(number=f"{requests:,}")
 
 
 def _served(outcome: Outcome | None) -> bool:
     return outcome is not None and outcome.served
-
-
-def _worse(one: Outcome | None, other: Outcome | None) -> Outcome | None:
-    """The one that comes less far, or spares less."""
-    if one is None or other is None:
-        return None
-    if one.served:
-        return min(one, other, key=lambda outcome: outcome.spare_bytes)
-    return max(one, other, key=lambda outcome: (outcome.requests_missed, outcome.missing_bytes))
 
 
 def _shapes(outcome: Outcome) -> list[tuple[int, int, int, bool, bool]]:
