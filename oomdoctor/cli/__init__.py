@@ -10,10 +10,17 @@ def _prefer_own_modules() -> None:
     A package that only PYTHONPATH leads to is still found.
     """
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    named = {os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry} - {here}
+    named = {_absolute(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry} - {here}
     # sys.path may hold anything by now; what is no text is left where it is
-    late = [entry for entry in sys.path if isinstance(entry, str) and entry and os.path.abspath(entry) in named]
+    late = [entry for entry in sys.path if isinstance(entry, str) and entry and _absolute(entry) in named]
     sys.path[:] = [*(entry for entry in sys.path if entry not in late), *late]
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the folder that we are in was removed: nothing relative to it is found
+        return path
 
 
 _prefer_own_modules()

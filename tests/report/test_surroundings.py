@@ -51,7 +51,7 @@ def test_a_figure_of_the_host_that_was_not_seen_is_said_to_be_missing() -> None:
     told = {each.name: (each.value, each.seen) for measures in groups.values() for each in measures}
     assert told["physical memory of the machine"] == ("8.00 GiB", True)
     assert told["memory limit of the container or cgroup"] == ("none", True)
-    assert told["share of time all tasks stalled on memory (PSI full avg10)"] == ("12.5 %", True)
+    assert told["share of time all tasks stalled on memory in the last seconds (PSI full avg10)"] == ("12.5 %", True)
     assert told["the process's own limit (RLIMIT_AS or RLIMIT_DATA)"] == ("not seen", False)
     assert not view_report(fragmentation()).host_seen
     assert view_report(host_list()).host_seen
