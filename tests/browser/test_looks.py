@@ -84,7 +84,8 @@ def test_a_colour_means_one_category_everywhere(opened: Any, pages: dict[str, Pa
     assert fills <= set(COLOURS), "a colour that is no category's"
     legends = page.evaluate(
         """[...document.querySelectorAll('.legend:not(.lines) li')].filter(each => each.querySelector('.chip'))
-          .map(each => [each.querySelector('.chip rect').getAttribute('fill'), each.querySelector('span').textContent])"""
+          .map(each => [each.querySelector('.chip rect').getAttribute('fill'),
+                        each.querySelector('span').textContent])"""
     )
     assert len(legends) > 8
     for colour, name in legends:
