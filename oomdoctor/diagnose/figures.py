@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..facts.incidents import latest_device_failures
-from ..language import N_, _
+from ..language import N_, _, told
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -114,8 +114,14 @@ def _ranks(facts: FactSet) -> Iterator[str]:
     failed, count, seen = (facts.size(f"ranks.{name}") for name in ("failed", "count", "seen"))
     first = facts.value("ranks.first_failed")
     ranks = max(count or 0, seen or 0)
+    killed = facts.value("ranks.first_killed")
+    if failed is None and killed and facts.value("ranks.peers_lost_connection"):
+        yield _(
+            "What was killed is {first}; others report that a connection was lost, and their errors follow from it."
+        ).format(first=told(str(killed)))
     if failed is None:
         return
+    on_host = facts.value("host.memory_error") is True and not facts.members(Scope.DEVICE)
     if failed == 1 and facts.value("ranks.peers_lost_connection"):
         yield (
             _(
@@ -123,6 +129,8 @@ def _ranks(facts: FactSet) -> Iterator[str]:
                 "failed first, and their errors follow from it."
             ).format(first=first)
         )
+    elif on_host:
+        return
     elif failed >= 2 and failed >= ranks:
         yield (
             _(

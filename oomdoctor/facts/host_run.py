@@ -12,10 +12,10 @@ from ..model.source import Source
 from ..model.units import format_bytes
 from .deriver import computed
 from .frames import describe, users_frame
+from .host_errors import last_host_error
 from .steadiness import steady_rise
 from .until import (
     LAST_SAMPLES,
-    last_host_error,
     points_until_failure,
     process_limit,
     samples_until_failure,

@@ -9,14 +9,15 @@ from ..language import N_
 from ..model.diagnosis import Incident
 from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.run import RunRecord
+from ..model.run import ExceptionRecord, RunRecord
 from ..model.source import Source
 from .allocator import in_order, latest_oom
 from .deriver import device_member, member_namer
 from .focus import focus, others
-from .one_failure import can_be_one_process, failures_of, is_bare_kill, says
+from .host_errors import is_host_error, joined_by, last_host_error, own_host_errors
+from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, says
 from .tensor_size import requested_bytes
-from .until import is_host_error, shared_memory_ran_out, stalled_on_memory, was_killed
+from .until import shared_memory_ran_out, stalled_on_memory, was_killed
 
 _FAILURES: dict[EventKind, str] = {
     EventKind.DEVICE_OOM: N_("device out of memory"),
@@ -165,7 +166,7 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
     sized = {e.source.path for e in evidence.of_kind(EventKind.DEVICE_OOM) if e.size("requested_bytes") is not None}
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
     for event in evidence.events:
-        words = _words_for(event, evidence)
+        words = _of_killed_process(event, evidence) or _words_for(event, evidence)
         requested = requested_bytes(event)
         if event is kill and any(was_killed(run) for run in evidence.runs):
             continue  # it is how the run ended, told there
@@ -179,7 +180,7 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
             continue
         if is_bare_kill(event) and any(can_be_one_process(event, other) for other in stated):
             continue  # the end of what another line explains
-        if event.kind is EventKind.HOST_ALLOCATION_FAILED and host_errors:
+        if host_errors and (event.kind is EventKind.HOST_ALLOCATION_FAILED or is_aftermath(event)):
             continue  # so does its record of the exception
         where = _place(event)
         if event.kind is EventKind.KERNEL_OOM:
@@ -220,6 +221,23 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     if library:
         return N_("a library ({name}) found no memory left on the device").format(name=library)
     return N_("a library found no memory left on the device")
+
+
+def _of_killed_process(event: LogEvent, evidence: Evidence) -> str | None:
+    """`rank 1, process 4410, killed`: a launcher tells which of its processes was, and the probe which rank that is."""
+    pid, rank = event.size("pid"), rank_of(event, evidence)
+    known = any(process.pid == pid for run in evidence.runs for process in run.processes)
+    if not known or not is_bare_kill(event) or is_aftermath(event) or event.word("cause"):
+        return None
+    said = N_("process {pid} killed") if rank is None else N_("rank {rank}, process {pid}, killed")
+    return said.format(rank=rank, pid=pid)
+
+
+def rank_of(event: LogEvent, evidence: Evidence) -> int | None:
+    """The rank of the process that it names, as its probe told it."""
+    pid = event.size("pid")
+    known = (process for run in evidence.runs for process in run.processes)
+    return next((process.rank for process in known if process.pid == pid and process.rank is not None), None)
 
 
 def _speaks_of_memory(event: LogEvent, explained: bool) -> bool:
@@ -267,6 +285,14 @@ def kernels_word(evidence: Evidence) -> LogEvent | None:
     return kills[-1] if kills else None
 
 
+def of_process(error: ExceptionRecord) -> str:
+    """`MemoryError in rank 1, process 4410`."""
+    said = N_("{exception_type} in process {pid}")
+    if error.rank is not None:
+        said = N_("{exception_type} in rank {rank}, process {pid}")
+    return said.format(exception_type=error.exception_type, rank=error.rank, pid=error.pid)
+
+
 def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
     for record in run.device_ooms:
         if record.requested_bytes is None and evidence.of_kind(EventKind.DEVICE_OOM):
@@ -280,12 +306,13 @@ def _of_run(run: RunRecord, evidence: Evidence) -> Iterator[Incident]:
                 pid=record.pid
             )
             yield Incident(record.time_seconds, N_("the program"), cause, str(record.source), is_memory=False)
+    own, joined = own_host_errors(run), joined_by(run)
+    first = last_host_error(run) if joined else None
     for exception in run.exceptions:
-        cause = N_("{exception_type} in process {pid}").format(
-            exception_type=exception.exception_type, pid=exception.pid
-        )
-        if is_host_error(exception):
-            yield Incident(exception.time_seconds, "host", cause, str(exception.source))
+        if exception in own and exception not in joined:
+            more = {error.pid for error in joined} if exception is first else ()
+            then = N_("{number} more processes ran out after it").format(number=len(more)) if more else ""
+            yield Incident(exception.time_seconds, "host", of_process(exception), str(exception.source), then=then)
         elif is_vanished_worker(exception.exception_type, exception.message):
             explained = _killed_for_memory(evidence)
             cause = N_("a worker process of a pool vanished")

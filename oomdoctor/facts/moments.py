@@ -14,7 +14,9 @@ from ..model.run import DeviceOomRecord, RunRecord
 from ..model.units import format_bytes
 from .deriver import device_member
 from .focus import focus
-from .until import is_host_error, was_killed
+from .host_errors import own_host_errors
+from .incidents import of_process
+from .until import was_killed
 
 _Item = TypeVar("_Item")
 _MOST_OF_A_KIND = 12
@@ -54,9 +56,8 @@ def _of_run(run: RunRecord) -> Iterator[Moment]:
             yield Moment(process.started_seconds, None, MomentKind.PHASE, what, run.path)
     yield from _failures(run.device_ooms)
     yield from _retries(run)
-    errors = [error for error in run.exceptions if is_host_error(error)]
-    for error in _ends(errors):
-        what = N_("{exception_type} in process {pid}").format(exception_type=error.exception_type, pid=error.pid)
+    for error in _ends(list(own_host_errors(run))):
+        what = of_process(error)
         yield Moment(error.time_seconds, "host", MomentKind.FAILURE, what, str(error.source))
     if run.ended_seconds is not None:
         killed = was_killed(run)

@@ -8,6 +8,7 @@ from heapq import merge
 from ..model.events import EventKind, LogEvent
 
 _KILLS = (EventKind.PROCESS_KILLED, EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
+_REFUSALS = (EventKind.DEVICE_OOM, EventKind.HOST_ALLOCATION_FAILED)
 _SUMMARIES = (EventKind.ENGINE_BUFFER_FAILED, EventKind.ENGINE_WARMUP_FAILED)
 _LONGEST_APART_SECONDS, _NEAR_LINES = 120, 200
 _ABORTED = {6, 15}
@@ -39,15 +40,17 @@ def _found_by(event: LogEvent) -> Iterator[_Key]:
         yield _REFUSAL
         if event.size("requested_bytes") is None:
             yield _UNSIZED
-    elif event.kind in _KILLS and not _is_aftermath(event):
+    elif event.kind is EventKind.HOST_ALLOCATION_FAILED:
+        yield _REFUSAL
+    elif event.kind in _KILLS and not is_aftermath(event):
         yield _KILL
         yield (*_KILL, event.size("pid"))
 
 
 def _sought_by(event: LogEvent) -> tuple[_Key, ...]:
     """The keys among which every failure is that this event can be of: not all are looked at for each of thousands."""
-    if _is_aftermath(event) or event.kind in _SUMMARIES:
-        return (_REFUSAL,)
+    if is_aftermath(event) or event.kind in _SUMMARIES:
+        return (_REFUSAL, _KILL) if is_aftermath(event) else (_REFUSAL,)
     if event.kind in _KILLS:
         pid = event.size("pid")
         return (_KILL,) if pid is None else ((*_KILL, pid), (*_KILL, None))
@@ -65,11 +68,12 @@ def _is_one_failure(told: list[LogEvent], event: LogEvent) -> bool:
     """
     if any(_apart_in_time(one, event) for one in told):
         return False
-    if _is_aftermath(event):
-        return told[0].kind is EventKind.DEVICE_OOM
+    if is_aftermath(event):
+        return told[0].kind in _REFUSALS or (told[0].kind in _KILLS and _by_one_launcher(told, event))
     if event.kind in _KILLS and told[0].kind in _KILLS:
-        if _is_aftermath(told[0]):
+        if is_aftermath(told[0]):
             return False
+        told = [one for one in told if not is_aftermath(one)]
         return all(can_be_one_process(one, event) for one in told) and not any(_is_twin(one, event) for one in told)
     if told[0].kind is not EventKind.DEVICE_OOM:
         return False
@@ -105,6 +109,13 @@ def _differ(first: object, second: object) -> bool:
     return first is not None and second is not None and first != second
 
 
+def _by_one_launcher(told: list[LogEvent], event: LogEvent) -> bool:
+    """Who started both tells of both."""
+    return not is_aftermath(told[0]) and any(
+        one.source.path == event.source.path and one.word("reported_by") == event.word("reported_by") for one in told
+    )
+
+
 def _apart_in_time(first: LogEvent, second: LogEvent) -> bool:
     if first.time_seconds is None or second.time_seconds is None:
         return False
@@ -129,7 +140,7 @@ def _reporter(event: LogEvent) -> str | None:
     return event.word("reported_by") or event.word("system")
 
 
-def _is_aftermath(event: LogEvent) -> bool:
+def is_aftermath(event: LogEvent) -> bool:
     """A process that ends because another failed."""
     return event.kind is EventKind.PROCESS_KILLED and abs(event.size("signal") or 0) in _ABORTED
 

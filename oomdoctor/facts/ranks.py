@@ -6,8 +6,11 @@ from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.run import RunRecord
 from ..model.source import Source
-from .incidents import latest_device_failures
+from .host_errors import last_host_error, own_host_errors
+from .incidents import latest_device_failures, rank_of
+from .one_failure import is_bare_kill
 
 _LOST = ("connection closed by remote peer", "connection reset by peer", "closed by remote", "socketprogress")
 
@@ -37,11 +40,32 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if failed:
             facts.put("ranks.failed", len({r.rank for r in failed}), failed[0].source)
             facts.put("ranks.first_failed", N_("rank {rank}").format(rank=failed[0].rank), failed[0].source)
+        if not failed and not named:
+            _put_host_failures(run, facts)
+    if facts.value("ranks.first_failed") is None:
+        _put_killed(evidence, facts)
     for event in evidence.of_kind(EventKind.PEER_LOST):
         facts.put("ranks.peers_lost_connection", True, event.source)
     for event in evidence.of_kind(EventKind.EXCEPTION, EventKind.ACCELERATOR_ERROR):
         if any(word in f"{event.text} {event.word('message') or ''}".lower() for word in _LOST):
             facts.put("ranks.peers_lost_connection", True, event.source)
+
+
+def _put_host_failures(run: RunRecord, facts: FactSet) -> None:
+    ranks = {error.rank for error in own_host_errors(run) if error.fatal and error.rank is not None}
+    first = last_host_error(run)
+    if ranks and first is not None and first.rank is not None:
+        facts.put("ranks.failed", len(ranks), first.source)
+        facts.put("ranks.first_failed", N_("rank {rank}").format(rank=first.rank), first.source)
+
+
+def _put_killed(evidence: Evidence, facts: FactSet) -> None:
+    """A launcher tells which of its processes it found killed; those it ended itself tell of another signal."""
+    for event in evidence.of_kind(EventKind.PROCESS_KILLED):
+        rank = rank_of(event, evidence)
+        if rank is not None and is_bare_kill(event) and event.size("signal") in (9, -9):
+            facts.put("ranks.first_killed", N_("rank {rank}").format(rank=rank), event.source)
+            return
 
 
 def _run_source(path: str, pid: int) -> Source:

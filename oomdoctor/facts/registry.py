@@ -243,6 +243,7 @@ _SPECS = (
     FactSpec("ranks.failed", C, INCIDENT, "ranks that report the failure"),
     FactSpec("ranks.seen", C, INCIDENT, "ranks that print anything in the input"),
     FactSpec("ranks.first_failed", TEXT, INCIDENT, "the rank that failed first"),
+    FactSpec("ranks.first_killed", TEXT, INCIDENT, "the rank that its launcher found killed, where none says that it failed"),
     FactSpec("ranks.peers_lost_connection", FLAG, INCIDENT, "other ranks only report lost connections: one failed first"),
     # serving engines
     FactSpec("engine.name", NAME, INCIDENT, "serving engine",

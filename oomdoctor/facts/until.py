@@ -6,7 +6,8 @@ import math
 import signal
 
 from ..model.host import HostSample
-from ..model.run import ExceptionRecord, RunRecord
+from ..model.run import RunRecord
+from .host_errors import last_host_error
 
 _NEARLY_NONE = 0.05
 """What is free of /dev/shm just before one more page finds no room: the last look is up to half a second old."""
@@ -16,11 +17,6 @@ LAST_SAMPLES = 20
 """What these show of pressure was at the end, not hours before it."""
 _IN_TURN_SECONDS = 0.5
 """A reading that was asked for at the failure may be written this much after it."""
-
-
-def is_host_error(exception: ExceptionRecord) -> bool:
-    """A failed request for host memory (torch's device errors are memory errors of another kind)."""
-    return exception.is_memory_error and "OutOfMemory" not in exception.exception_type
 
 
 def was_killed(run: RunRecord) -> bool:
@@ -48,11 +44,6 @@ def stalled_on_memory(run: RunRecord) -> bool:
         and s.available_bytes < _HARDLY_ANY * s.total_bytes
         for s in samples_until_failure(run)[-LAST_SAMPLES:]
     )
-
-
-def last_host_error(run: RunRecord) -> ExceptionRecord | None:
-    """The probe's last record of a refused host request."""
-    return next((e for e in reversed(run.exceptions) if is_host_error(e)), None)
 
 
 def failed_seconds(run: RunRecord) -> float | None:

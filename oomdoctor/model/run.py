@@ -58,6 +58,8 @@ class ExceptionRecord:
     """It says that a device ran out of memory, or was raised from or during one that does."""
     is_library_oom: bool = False
     """It, or what it was raised from or during, says that the driver or a library found no device memory left."""
+    from_worker: bool = False
+    """It came from another process, whose error it tells; what was read of this one is not what ran out."""
     fatal: bool = True
     thread: str | None = None
     rank: int | None = None

@@ -196,6 +196,7 @@ class _Processes:
                     is_memory_error=error.get("is_memory_error") is True,
                     is_device_oom=any(link.get("is_device_oom") is True for link in _links(data)),
                     is_library_oom=any(link.get("is_library_oom") is True for link in _links(data)),
+                    from_worker=data.get("from_worker") is True,
                     fatal=data.get("fatal") is not False,
                     thread=_text(data.get("thread")),
                     rank=self._rank(pid, record),

@@ -332,3 +332,78 @@ def test_a_library_frame_names_what_nothing_of_the_users_does(harness: Harness) 
     harness.run(path)
     (record,) = harness.latest("exception")
     assert record["large_objects"][0]["holder"] == "local 'kept' in inner()"
+
+
+def test_what_has_no_items_is_not_sized_by_them(each: Harness) -> None:
+    """A generator or a frame begins where others count their items: `object` would multiply by an address."""
+    text = """
+import sys
+def numbers():
+    kept = yield 1
+class Own(BaseException):
+    pass
+def main():
+    generator, frame, error, kept = numbers(), sys._getframe(), Own(), bytearray(32 << 20)
+    next(generator)
+    return bytes(1 << 60)
+main()
+"""
+    rows = held(each, text)
+    assert rows[0]["holder"] == "local 'kept' in main()"
+    assert sum(row["own_bytes"] for row in rows) < 33 * MIB
+
+
+def test_what_the_users_code_holds_comes_before_what_a_library_does(harness: Harness) -> None:
+    library = "class Shell:\n    def run(self, code, names):\n        self.names = dict.fromkeys(range(99), names)\n"
+    harness.script(library + "        exec(code, names)\n", "site-packages/shell.py")
+    text = "import sys\nsys.path.insert(0, 'site-packages')\nimport shell\nkept = [bytes(30 << 20)]\n"
+    code = "shell.Shell().run(compile('kept.append(bytes(1 << 60))', 'cell.py', 'exec'), globals())\n"
+    harness.run(harness.script(text + code))
+    (record,) = harness.latest("exception")
+    assert record["large_objects"][0]["holder"] == "global 'kept' in __main__"
+
+
+def test_an_error_that_a_notebook_shows_is_recorded(each: Harness) -> None:
+    """IPython catches what a cell raises and goes on; no hook of Python's is called."""
+    shell = """
+import sys
+class InteractiveShell:
+    def showtraceback(self, exc_tuple=None, filename=None):
+        print("shown", (exc_tuple or sys.exc_info())[0].__name__, filename)
+"""
+    for name in ("IPython/__init__.py", "IPython/core/__init__.py"):
+        each.script("", name)
+    each.script(shell, "IPython/core/interactiveshell.py")
+    text = """
+from IPython.core.interactiveshell import InteractiveShell
+kept = [bytearray(30 << 20)]
+for size in (-1, 1 << 60):
+    try:
+        kept.append(bytearray(size))
+    except Exception:
+        InteractiveShell().showtraceback(filename="cell")
+"""
+    watched = each.run(each.script(text))
+    assert watched.stdout.split() == [b"shown", b"ValueError", b"cell", b"shown", b"MemoryError", b"cell"]
+    (record,) = each.latest("exception")
+    assert (record["fatal"], record["is_memory_error"]) == (False, True)
+    assert record["large_objects"][0]["holder"] == "global 'kept' in __main__"
+
+
+@pytest.mark.parametrize("how", ["pool", "loader"])
+def test_an_error_that_came_from_a_worker_is_not_explained_by_who_waited(harness: Harness, how: str) -> None:
+    text = """
+import multiprocessing, sys
+def work(size):
+    return len(bytearray(size))
+if __name__ == "__main__":
+    kept = [bytearray(30 << 20)]
+    if sys.argv[1] == "loader":
+        raise MemoryError("Caught MemoryError in DataLoader worker process 0.\\nOriginal Traceback: …")
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.map(work, [1 << 60])
+"""
+    assert harness.run(harness.script(text), how).returncode == 1
+    (record,) = harness.latest("exception")
+    assert (record["from_worker"], record["large_objects"]) == (True, [])
+    assert "vm_size_bytes" not in record

@@ -177,6 +177,11 @@ FAMILY = Family(
         ),
         Pattern("died with <Signals.", r"died with <Signals\.(?P<name>SIG[A-Z]{2,8}): \d", _killed("subprocess")),
         Pattern(
+            "was sent SIGKILL! Perhaps",
+            r"Worker \(pid:(?P<pid>\d{1,10})\) was sent (?P<name>SIGKILL)!",
+            _killed("gunicorn"),
+        ),
+        Pattern(
             "exited on signal",
             r"(?:PID (?P<pid>\d{1,10}) on node \S{1,200} )?exited on signal (?P<signal>\d{1,2})\b",
             _killed("mpirun"),

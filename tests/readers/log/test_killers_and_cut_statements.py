@@ -178,3 +178,10 @@ def test_tasks_of_one_size_are_no_copies_but_ranks_are(tmp_path):
     for command, rule in (("ray::preprocess", "HST004"), ("ray::RayWorkerWrapper.execute", "HST010")):
         path.write_text(head + "".join(f"{pid}\t14.0{pid}\t{command}\n" for pid in range(1, 5)))
         assert diagnose([path]).findings[0].rule == rule
+
+
+def test_gunicorn_tells_of_a_worker_that_was_killed_and_guesses_why():
+    text = "[2026-11-30 11:18:15 +0000] [28079] [ERROR] Worker (pid:28126) was sent SIGKILL! Perhaps out of memory?"
+    killed = only(text, EventKind.PROCESS_KILLED)
+    assert (killed.fields["pid"], killed.fields["signal"], killed.fields["oom_stated"]) == (28126, 9, False)
+    assert killed.word("reported_by") == "gunicorn"

@@ -1,6 +1,7 @@
 """Sees errors about host memory as they are raised, for the program may catch them, and then they reach no hook.
 
-numpy's is an object of a Python class, whose `__init__` can be replaced. Python's own MemoryError and torch's error on
+numpy's is an object of a Python class, whose `__init__` can be replaced. IPython, in a notebook too, shows an error and
+goes on to the next cell: its way of showing is watched. Python's own MemoryError and torch's error on
 the host are made in C: from Python 3.12 on the interpreter tells of each error that is raised. It is asked to only
 where a limit of the process makes these errors likely, and only while errors are rare: a program that raises very many
 is not held up. Before Python 3.12 those stay unseen, unless the program prints them.
@@ -9,6 +10,7 @@ is not held up. Before Python 3.12 those stay unseen, unless the program prints 
 from __future__ import annotations
 
 import sys
+from functools import wraps
 from time import monotonic
 
 from . import exceptions, imports, process_size, records
@@ -31,6 +33,7 @@ def watch() -> None:
     """Begin; call once, at the start of the process."""
     for name in _NUMPY:
         imports.when_imported(name, _watch_numpy)
+    imports.when_imported("IPython.core.interactiveshell", _watch_ipython)
     limits = process_size.read()
     if sys.version_info >= (3, 12) and ("address_space_limit_bytes" in limits or "data_limit_bytes" in limits):
         _monitor()
@@ -50,6 +53,26 @@ def _watch_numpy(module: ModuleType) -> None:
         exceptions.record_raised(self)
 
     kind.__init__ = __init__
+
+
+@guarded("watching errors that IPython shows")
+def _watch_ipython(module: ModuleType) -> None:
+    kind = module.InteractiveShell
+    show = kind.showtraceback
+
+    @wraps(show)
+    def showtraceback(self: Any, exc_tuple: Any = None, *arguments: Any, **named: Any) -> Any:
+        _record_shown(exc_tuple)
+        return show(self, exc_tuple, *arguments, **named)
+
+    kind.showtraceback = showtraceback
+
+
+@guarded("recording an error that IPython shows")
+def _record_shown(exc_tuple: Any) -> None:
+    error = (exc_tuple or sys.exc_info())[1]
+    if error is not None and exceptions.is_memory_error(error):
+        exceptions.record(error, fatal=False)
 
 
 def _monitor() -> None:

@@ -33,8 +33,8 @@ _SHORT_OF_MEMORY = (
 """What libraries say when they found no memory for a handle, a workspace or a buffer, and seldom otherwise."""
 _NOT_THE_ALLOCATOR = ("CUDA error", "CUDA driver error", "Cuda failure", "NCCL", "[CUDA]", "HIP error")
 """Who says `out of memory` beside torch's own allocator, which says `CUDA out of memory`."""
-_FROM_ELSEWHERE = ("_RemoteTraceback", "RemoteTraceback")
-"""What pools of processes chain an error to that a worker had."""
+_FROM_ELSEWHERE = ("_RemoteTraceback", "RemoteTraceback", "RayTaskError")
+"""What pools of processes chain an error to that a worker had, or derive it from."""
 
 
 class _State:
@@ -118,12 +118,18 @@ def record(error: BaseException, thread: str | None = None, fatal: bool = True) 
         "thread": thread,
         "rank": identity.rank(),
     }
-    if out_of_memory:
+    from_worker = out_of_memory and any(map(_is_from_worker, chain))
+    if from_worker:
+        # This process lacked nothing: neither its size nor its objects explain what the worker lacked.
+        about["from_worker"] = True
+    elif out_of_memory:
         # Now, before the stack unwinds: nobody outside can tell how large the process was when it failed.
         about.update(process_size.read())
     # The first record of a MemoryError asks for as little as it can; the process may not live to write the second.
     _write(about, chain, with_code=not (out_of_memory or interrupted))
-    if out_of_memory:
+    if from_worker:
+        _write(about, chain, with_code=True)
+    elif out_of_memory:
         _write_with_objects(about, chain)
         if thread is not None:
             # The process goes on and may need it again. One that ends needs room to print its traceback.
@@ -173,7 +179,7 @@ def _thread_name() -> str | None:
 @guarded("recording what held device memory")
 def _look_at_devices(chain: list[BaseException], thread: str | None) -> None:
     """A device ran out; what the tracebacks hold is still there. A worker's error has been told by the worker."""
-    if any(type(link).__name__ in _FROM_ELSEWHERE for link in chain):
+    if any(map(_is_from_worker, chain)):
         return
     watching = sys.modules.get(__package__ + ".device_oom")
     if any(_is_of_allocator(link) for link in chain):
@@ -222,6 +228,13 @@ def _chain(error: BaseException) -> list[BaseException]:
         chain.append(link)
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
     return chain
+
+
+def _is_from_worker(error: BaseException) -> bool:
+    """Whether another process had it; torch's loaders name the worker in its text."""
+    if any(kind.__name__ in _FROM_ELSEWHERE for kind in type(error).__mro__):
+        return True
+    return " worker process " in (text := _message(error).partition("\n")[0]) and text.startswith("Caught ")
 
 
 def is_memory_error(error: BaseException) -> bool:

@@ -96,14 +96,19 @@ def _say_what_adds(row: dict[str, object]) -> None:
 
 
 def _most_specific_first(found: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Largest first; among those of about one size the container itself before what merely leads to it."""
+    """Largest first; of about one size what the user's code holds first, and a container before what leads to it."""
     rest = sorted(found, key=_deep_bytes, reverse=True)
     ordered: list[dict[str, object]] = []
     while rest:
         about_as_large = [row for row in rest if _deep_bytes(row) >= 0.9 * _deep_bytes(rest[0])]
         rest = rest[len(about_as_large) :]
-        ordered += sorted(about_as_large, key=_own_bytes, reverse=True)
+        ordered += sorted(about_as_large, key=lambda row: (_is_users(row), _own_bytes(row)), reverse=True)
     return ordered
+
+
+def _is_users(row: dict[str, object]) -> bool:
+    file = row["file"]
+    return isinstance(file, str) and not frames.is_library(file)
 
 
 def _own_bytes(row: dict[str, object]) -> int:

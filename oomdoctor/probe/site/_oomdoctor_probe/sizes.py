@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_IS_MADE = 1 << 9
+"""The flag of types that are made while the program runs, as by `class`."""
 _DEEPEST = 8
 _MOST_OBJECTS = 20000
 _SAMPLE = 64
@@ -101,8 +103,18 @@ def _own_size(held: Any) -> int:
             return int(base.__sizeof__(held))
     known = _known(held)
     if known is None:
-        return int(object.__sizeof__(held)) if kind is not type else int(type.__sizeof__(held))
+        return _size_by_type(held)
     return _known_size(known, held)
+
+
+def _size_by_type(held: Any) -> int:
+    """As its built-in type tells it. `object` multiplies by a number of items that a generator or a frame has not."""
+    kind = type(held)
+    builtins = (base for base in kind.__mro__ if base.__module__ == "builtins" and not base.__flags__ & _IS_MADE)
+    builtin: Any = next(builtins)
+    if builtin.__sizeof__ is object.__sizeof__ and kind.__itemsize__:
+        return int(kind.__basicsize__)
+    return int(builtin.__sizeof__(held))
 
 
 def _known(held: Any) -> Any:
