@@ -12,7 +12,13 @@ from .host_errors import last_host_error, own_host_errors
 from .incidents import latest_device_failures, rank_of
 from .one_failure import is_bare_kill
 
-_LOST = ("connection closed by remote peer", "connection reset by peer", "closed by remote", "socketprogress")
+_LOST = (
+    "connection closed by remote peer",
+    "connection reset by peer",
+    "connection closed by peer",
+    "closed by remote",
+    "socketprogress",
+)
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -40,6 +46,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if failed:
             facts.put("ranks.failed", len({r.rank for r in failed}), failed[0].source)
             facts.put("ranks.first_failed", N_("rank {rank}").format(rank=failed[0].rank), failed[0].source)
+        lost = next((e for e in run.exceptions if e.rank is not None and _tells_of_a_lost_peer(e.message)), None)
+        if lost is not None:
+            facts.put("ranks.peers_lost_connection", True, lost.source)
         if not failed and not named:
             _put_host_failures(run, facts)
     if facts.value("ranks.first_failed") is None:
@@ -47,8 +56,12 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.of_kind(EventKind.PEER_LOST):
         facts.put("ranks.peers_lost_connection", True, event.source)
     for event in evidence.of_kind(EventKind.EXCEPTION, EventKind.ACCELERATOR_ERROR):
-        if any(word in f"{event.text} {event.word('message') or ''}".lower() for word in _LOST):
+        if _tells_of_a_lost_peer(f"{event.text} {event.word('message') or ''}"):
             facts.put("ranks.peers_lost_connection", True, event.source)
+
+
+def _tells_of_a_lost_peer(text: str) -> bool:
+    return any(word in text.lower() for word in _LOST)
 
 
 def _put_host_failures(run: RunRecord, facts: FactSet) -> None:

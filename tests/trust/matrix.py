@@ -243,6 +243,17 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             ("trust/test_commands::test_torchrun_with_two_ranks",),
         ),
         Item(
+            "ranks of a launcher, a server that forks its workers, 64 workers that write at once; torchrun, "
+            "accelerate, Lightning, transformers, Ray, nbconvert, gunicorn where installed",
+            "status; one report, which names who failed first; records of each; processes left",
+            (
+                "trust/test_launchers::test_ranks_of_a_launcher",
+                "trust/test_launchers::test_a_server_that_forks_its_workers",
+                "trust/test_launchers::test_sixty_four_workers_that_write_at_once",
+                "trust/test_launchers::test_real_launchers",
+            ),
+        ),
+        Item(
             "a script that catches MemoryError or torch's error",
             "goes on; the failure is recorded",
             (
