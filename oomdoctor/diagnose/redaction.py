@@ -126,7 +126,8 @@ _NAMED_USER = re.compile(
     r"(?i)\b(?:user(?:name|id)?|login|owner)[=:] ?[\"']?(?:\w*\()?([A-Za-z_][\w.-]{2,31})|\buid=\d+\(([\w.-]+)\)"
 )
 _PROCESS = re.compile(
-    r"(?:Killed process|process(?:es)?) \d+ \(([^()\s][^()]{0,60})\)|\btask=([^,\s]+)|\bcomm[=:] ?\"?([^\"\s]+)"
+    r"(?:Killed process|process(?:es)?) \d+ \((?![A-Z]{3}\d{3}\))([^()\s][^()]{0,60})\)"
+    r"|\btask=([^,\s]+)|\bcomm[=:] ?\"?([^\"\s]+)"
     r"|([^\s;:,()]+) \(pid \d+\)|\|\s+\d+\s+(?:\S+\s+\S+\s+)?\d+\s+[CGM+]{1,3}\s+(\S+)"
 )
 

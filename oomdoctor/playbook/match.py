@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..knobs.load import Knobs, load_knobs
 from ..language import _, chosen, tidy
 from ..model.diagnosis import EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
@@ -84,9 +84,13 @@ def _works_on_the_largest_request(remedy: RuleRemedy) -> bool:
     return "oom.largest_request_bytes" in remedy.frees.names
 
 
-def _does_not_suffice(remedy: Remedy) -> int:
-    """What is enough comes first, what is not enough last; else the order of the rule, which is that of the effort."""
-    return 1 if remedy.enough is None else 0 if remedy.enough else 2
+def _order(each: tuple[Remedy, bool]) -> tuple[int, bool]:
+    """What is enough comes first, what is not enough last, and what surely applies before what waits for evidence.
+
+    Else the order of the rule, which is that of the effort.
+    """
+    remedy, waits = each
+    return (1 if remedy.enough is None else 0 if remedy.enough else 2), waits
 
 
 class _Writer:
@@ -112,7 +116,7 @@ class _Writer:
             explain=self._fill(words.explain or rule.explain),
             owner=self._fill(owner) if owner is not None and owner.complete(self.lookup) else None,
             evidence=self._evidence(),
-            remedies=tuple(sorted(self._remedies(), key=_does_not_suffice)),
+            remedies=tuple(each for each, _waits in sorted(self._remedies(), key=_order)),
             not_remedies=(*self._simulated_in_vain(), *self._not_remedies()),
             to_confirm=tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm),
             explains_bytes=self._bytes(rule.explains),
@@ -167,14 +171,16 @@ class _Writer:
             if effect is not None and effect.enough is False:
                 yield effect.not_remedy()
 
-    def _remedies(self) -> Iterator[Remedy]:
+    def _remedies(self) -> Iterator[tuple[Remedy, bool]]:
+        """Each with whether it depends on something that was not seen, a version aside."""
         for remedy, setting, effect in self._applying():
             if effect is not None and effect.enough is False:
                 continue
             frees = self._bytes(remedy.frees)
             if frees is None and setting is not None:
                 frees = share_freed(setting.knob, setting.value, self.facts)
-            yield Remedy(
+            unseen = self._undecided(remedy)
+            made = Remedy(
                 id=remedy.id,
                 do=self._fill(self.words.do.get(remedy.id, remedy.do)),
                 set=setting,
@@ -182,18 +188,19 @@ class _Writer:
                 enough=self._enough(remedy, frees) if effect is None else effect.enough,
                 cost=self.words.cost.get(remedy.id, remedy.cost),
                 source=remedy.source,
-                check_first=self._check_first(remedy),
+                check_first=tuple(spec.meaning for spec in unseen),
                 simulated=None if effect is None else effect.text,
             )
+            yield made, any(spec.type is not FactType.VERSION for spec in unseen)
 
-    def _check_first(self, remedy: RuleRemedy) -> tuple[str, ...]:
-        """The meaning of each fact that would decide whether the remedy applies, and is not known."""
+    def _undecided(self, remedy: RuleRemedy) -> tuple[FactSpec, ...]:
+        """The facts that would decide whether the remedy applies, and are not known."""
         if remedy.applies is None:
             return ()
         decided = remedy.applies.evaluate(self.lookup)
         if decided.value is not None:
             return ()
-        return tuple(self.facts.specs[name].meaning for name, value in decided.facts.items() if value is None)
+        return tuple(self.facts.specs[name] for name, value in decided.facts.items() if value is None)
 
     def _enough(self, remedy: RuleRemedy, frees: int | None) -> bool | None:
         if remedy.enough is not None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ which 1.04 GiB is free. Including non-PyTorch memory, this process has 22.60 GiB
 memory 21.17 GiB is allocated by PyTorch, and 1.03 GiB is reserved by PyTorch but unallocated.
 judge_all.py gave up on distil_step.py, node falcon-7, bob@db.zephyr.example
 """
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "one-long-prompt.log"
 PRIVATE = ("mallory", "trent", "falcon", "zephyr", "distil_step", "judge_all", "10.1.2.3", "fe80::1ff", "bob@")
 PUBLIC = (
     "site-packages/torch/nn/modules/module.py",
@@ -88,6 +90,15 @@ def test_relations_stay(log: Path) -> None:
     assert any(f"/data/{user}/" in line for line in lines)
     assert sum(re.search(rf"\b{host}\b", line) is not None for line in lines) == 3
     assert sum(names.known("process")["zephyrd"] in line for line in lines) == 2
+
+
+def test_the_code_of_a_rule_is_no_process() -> None:
+    finding = diagnose([SAMPLE]).findings[0]
+    names = Pseudonyms()
+    redacted = with_pseudonyms(replace(diagnose([SAMPLE]), summary=f"Held by process 12345 ({finding.rule})."), names)
+    assert redacted.summary == f"Held by process 12345 ({finding.rule})."
+    assert redacted.findings[0].rule == finding.rule
+    assert names.known("process") == {}
 
 
 def test_the_sources_of_evidence_still_lead_to_their_lines(log: Path) -> None:
