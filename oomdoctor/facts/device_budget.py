@@ -215,11 +215,15 @@ class _Device:
 
     def reserved(self) -> Budget | None:
         """What torch had reserved on a device of which nothing else is known: live by category, and idle."""
-        value = self.value
-        reserved, allocated = value("allocator.reserved_bytes"), value("allocator.allocated_bytes")
-        if value.flag("oom.failed") or reserved is None or reserved <= 0 or allocated is None:
+        value, failed = self.value, self.value.flag("oom.failed")
+        if failed and not value.flag("allocator.failing_request_in_snapshot"):
             return None
-        pending = value("allocator.pending_free_bytes") or 0
+        moment = "oom" if failed else "allocator"
+        reserved, allocated = value(f"{moment}.reserved_bytes"), value(f"{moment}.allocated_bytes")
+        if reserved is None or reserved <= 0 or allocated is None:
+            return None
+        active = value("oom.active_bytes") if failed else None
+        pending = active - allocated if active is not None else value("allocator.pending_free_bytes") or 0
         parts = live_parts(allocated, None, self._shares(), N_("measured by the snapshot"))
         private = value("allocator.private_idle_bytes") or 0
         wanted: list[Wanted] = [
@@ -228,7 +232,7 @@ class _Device:
             (IDLE_IN_GRAPHS, private, N_("measured by the snapshot")),
             (IDLE, reserved - allocated - pending - private, "computed"),
         ]
-        return close(reserved_by_torch(self.member), reserved, wanted)
+        return close(reserved_by_torch(self.member), reserved, wanted, value("oom.requested_bytes"))
 
 
 def reserved_by_torch(member: str) -> str:

@@ -145,3 +145,17 @@ def test_what_the_process_was_allowed_comes_from_the_message_beside_it(tmp_path:
     assert failed.short_bytes == pytest.approx(85.6 * MIB, rel=1e-3)
     assert failed.room is not None
     assert failed.room.in_the_way_bytes == 300 * MIB
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_memory_of_the_device_that_failed_is_shown_first(name: str) -> None:
+    """A snapshot alone does not tell the card's size; what torch had reserved on it is known to the byte."""
+    torch, where = TOLD[name], f"cuda:{TOLD[name]['device']} reserved by torch"
+    first = diagnose([FOLDER / f"{name}.pickle.gz"]).budgets[0]
+    parts = {part.name: part.bytes for part in first.parts}
+    assert (first.where, first.total_bytes) == (where, torch["reserved_bytes"])
+    assert first.request_bytes is not None
+    assert first.unattributed_bytes == 0
+    idle = sum(size for part, size in parts.items() if part.startswith("idle"))
+    assert idle == torch["reserved_bytes"] - torch["active_bytes"]
+    assert parts.get("freed, waiting for another stream", 0) == torch["active_bytes"] - torch["allocated_bytes"]
