@@ -95,3 +95,11 @@ def test_settings_against_fragmentation_are_in_vain_unless_the_simulation_serves
     assert "simulated on this run it is still 300.00 MiB short" in why
     served = {"simulated.expandable_outcome": "served", "simulated.expandable_spare_bytes": MIB}
     assert what not in {one.what for one in finding("CAP002", **full, **served).not_remedies}
+
+
+def test_a_setting_of_cudas_allocator_is_not_advised_for_another_backend() -> None:
+    for backend, advised in (("cuda", True), ("hip", True), ("xpu", False), ("npu", False), ("jax", False)):
+        found = finding("FRG001", **PIECES, **{"oom.backend": backend})
+        settings = {remedy.id for remedy in found.remedies} & {"expandable-segments", "max-split-size"}
+        assert bool(settings) is advised, backend
+        assert found.remedies
