@@ -159,3 +159,9 @@ def test_the_memory_of_the_device_that_failed_is_shown_first(name: str) -> None:
     idle = sum(size for part, size in parts.items() if part.startswith("idle"))
     assert idle == torch["reserved_bytes"] - torch["active_bytes"]
     assert parts.get("freed, waiting for another stream", 0) == torch["active_bytes"] - torch["allocated_bytes"]
+
+
+def test_a_memory_fraction_is_named_where_more_was_free_than_asked_for() -> None:
+    (found,) = diagnose([FOLDER / "fraction-plain.pickle.gz"]).findings
+    assert found.rule == "LIM002"
+    assert "memory fraction" in found.explain
