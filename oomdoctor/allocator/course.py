@@ -72,6 +72,19 @@ def live_by_owner(
     return (*found, *([("", Category.OTHER, rest)] if rest.any() else []))
 
 
+def categories_at(
+    ownership: Ownership, event: int, cache_owners: frozenset[str] = frozenset()
+) -> Mapping[str, Category]:
+    """For each owner the category of most of what was live of it after `event`, as `live_by_category` counts it."""
+    names, owner = _owners(ownership)
+    live = ownership.replay.lifetimes.live_after(event)
+    held = np.zeros((len(names), len(CATEGORIES)), dtype=np.int64)
+    np.add.at(
+        held, (owner[live], ownership.categories(cache_owners)[live]), ownership.replay.lifetimes.size_bytes[live]
+    )
+    return {names[place]: CATEGORIES[int(held[place].argmax())] for place in np.flatnonzero(held.any(axis=1)).tolist()}
+
+
 def _owners(ownership: Ownership) -> tuple[list[str], IntColumn]:
     """The names of all owners, and which of them each lifetime has."""
     names = list(dict.fromkeys(reading.owner for reading in ownership.readings))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..allocator.course import last_rise, live_by_category, live_by_owner, turnover
+from ..allocator.course import categories_at, last_rise, live_by_category, live_by_owner, turnover
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.phases import phases
 from ..allocator.replay import BEFORE_RING
-from ..allocator.stacks import CATEGORY_WORDS, Category
+from ..allocator.stacks import CATEGORY_WORDS
 from ..language import N_
 from ..model.evidence import Evidence
 from ..model.snapshot import IntColumn, Snapshot
@@ -99,14 +99,9 @@ def _shown(live_bytes: IntColumn, peak: int, failure: int | None) -> IntColumn:
 
 
 def _at_peak(ownership: Ownership, peak: int, caches: frozenset[str]) -> tuple[PeakHolding, ...]:
-    owners = ownership.owners(peak)
+    owners, categories = ownership.owners(peak), categories_at(ownership, peak, caches)
     rows = [
-        PeakHolding(
-            each.name,
-            CATEGORY_WORDS[Category.KV_APPEND if each.name in caches else each.category],
-            each.bytes,
-            each.count,
-        )
+        PeakHolding(each.name, CATEGORY_WORDS[categories.get(each.name, each.category)], each.bytes, each.count)
         for each in owners[:_MOST_AT_PEAK]
     ]
     rest = owners[_MOST_AT_PEAK:]
@@ -120,13 +115,13 @@ def _rise(ownership: Ownership, times: NDArray[np.float64], caches: frozenset[st
     found = last_rise(ownership)
     if found is None:
         return None
-    categories = {reading.owner: CATEGORY_WORDS[reading.category] for reading in ownership.readings}
-    categories |= dict.fromkeys(caches, CATEGORY_WORDS[Category.KV_APPEND])
+    categories = categories_at(ownership, found.peak, caches)
     return PeakRise(
         foot_bytes=found.foot_bytes,
         foot_seconds=float(times[max(found.foot, 0)]),
         owners=tuple(
-            PeakHolding(owner, categories[owner], size, count) for owner, size, count in found.owners[:_MOST_OF_RISE]
+            PeakHolding(owner, CATEGORY_WORDS[categories[owner]], size, count)
+            for owner, size, count in found.owners[:_MOST_OF_RISE]
         ),
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from snapshots import programs
 from snapshots.make import ADAM, LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, frame, snapshot, write
 
-from oomdoctor.allocator.course import last_rise, live_by_category, live_by_owner, turnover
+from oomdoctor.allocator.course import categories_at, last_rise, live_by_category, live_by_owner, turnover
 from oomdoctor.allocator.owners import Ownership
 from oomdoctor.allocator.phases import phases
 from oomdoctor.allocator.replay import replay
@@ -57,6 +57,19 @@ def test_turnover_counts_what_was_allocated_within_the_window(tmp_path: Path) ->
     assert (activations.allocations, activations.sizes, activations.allocated_bytes) == (2, 2, 5 * MIB)
     assert (activations.most_live_bytes, activations.live_at_end_bytes) == (5 * MIB, 3 * MIB)
     assert state.median_lifetime_us is not None
+
+
+def test_an_owner_is_of_the_category_that_most_of_it_has_at_that_moment(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, STEP)
+    for _ in range(4):
+        device.free(device.malloc(5 * MIB, STEP))
+    device.malloc(MIB, FORWARD)
+    ownership = _ownership(device, tmp_path)
+    peak, end = ownership.replay.peak_event, len(ownership.replay.events) - 1
+    (owner,) = {each.owner for each in turnover(ownership, 10) if each.category is Category.OF_OPTIMIZER}
+    assert categories_at(ownership, peak)[owner] is Category.OF_OPTIMIZER
+    assert categories_at(ownership, end)[owner] is Category.OPTIMIZER_STATE
 
 
 def test_what_stood_before_the_window_is_not_allocated_in_it(tmp_path: Path) -> None:

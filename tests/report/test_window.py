@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 from pages import Page
 from snapshots import programs
-from snapshots.make import MIB, Device, frame, snapshot, write
+from snapshots.make import ADAM, MIB, Device, frame, snapshot, write
 
 from oomdoctor.diagnose import diagnose
 from oomdoctor.report import render
 from oomdoctor.report.window import view_window
+
+STEP = [
+    ADAM,
+    frame("step", "/env/lib/python3.11/site-packages/torch/optim/adam.py", 238),
+    frame("<module>", "/home/me/main.py", 9),
+]
 
 
 def _path(folder: Path, device: Device, ring: int | None = None, **more: object) -> Path:
@@ -143,3 +149,15 @@ def test_a_cache_known_by_how_it_grew_is_drawn_as_what_the_budget_calls_it(tmp_p
     held = {course.name: course.values_bytes[-1] for course in window.categories}
     assert held["keys and values"] == 5 * 60 * MIB + 11 * 58 * MIB
     assert window.lines[0].category == window.at_peak[0].category == "keys and values"
+
+
+def test_the_table_of_the_peak_calls_memory_what_the_picture_calls_it(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, STEP)
+    for _ in range(6):
+        device.free(device.malloc(5 * MIB, STEP))
+    (window,) = diagnose([_path(tmp_path, device)]).windows
+    drawn = {each.name: max(each.values_bytes) for each in window.categories}
+    (most,) = window.at_peak
+    assert window.rise is not None
+    assert {most.category, window.rise.owners[0].category} == {max(drawn, key=lambda name: drawn[name])}
