@@ -104,6 +104,17 @@ def test_what_is_enough_comes_first_and_what_is_not_last():
     assert [remedy.id for remedy in found] == ["all", "more", "unknown", "perhaps", "little"]
 
 
+def test_what_waits_for_evidence_comes_after_what_applies_but_a_version_holds_nothing_up():
+    remedies = (
+        "[{id: if-seen, do: x, applies: allocator.segments > 50}, {id: in-new-torch, do: x, "
+        "applies: torch.version > '2.0'}, {id: always, do: x}]"
+    )
+    unseen = finding(facts(**MATCHING), remedies=remedies, zh=None).remedies
+    assert [remedy.id for remedy in unseen] == ["in-new-torch", "always", "if-seen"]
+    seen = finding(facts(**MATCHING, allocator__segments=60), remedies=remedies, zh=None).remedies
+    assert [remedy.id for remedy in seen] == ["if-seen", "in-new-torch", "always"]
+
+
 def test_a_computed_value_goes_into_the_setting():
     remedies = "[{id: short, do: x, set: {knob: vllm.max_model_len, value: '{engine.kv_fitting_tokens // 256 * 256}'}}]"
     known = finding(facts(**MATCHING, engine__kv_fitting_tokens=10000), remedies=remedies, zh=None)
