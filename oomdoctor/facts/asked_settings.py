@@ -78,9 +78,6 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         context = facts.size("activity.input_tokens")
         if context is None:
             return None
-    packed = options.get("kv-cache-dtype") == "fp8_ds_mla"
-    keys, values = (None, None) if packed else _elements(options, engine)
-    no_graphs = any(is_on(options, name) for name in _NO_GRAPHS) or facts.value("engine.graphs_in_budget") is False
     settings = Settings(
         engine=engine,
         capacity_bytes=capacity,
@@ -88,13 +85,27 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         concurrency=concurrency,
         tensor_parallel=ranks,
         fraction=_fraction(options, facts, engine),
+        graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
+    )
+    return Asked(as_loaded(model, options, engine), with_options(settings, options))
+
+
+def with_options(settings: Settings, options: Mapping[str, str | None]) -> Settings:
+    """The settings with what an engine's options say of its cache, its steps and its graphs.
+
+    Raises InputRefused for a type of a cache whose bytes are not known here.
+    """
+    packed = options.get("kv-cache-dtype") == "fp8_ds_mla"
+    keys, values = (None, None) if packed else _elements(options, settings.engine)
+    no_graphs = settings.engine.graph_bytes and any(is_on(options, name) for name in _NO_GRAPHS)
+    return replace(
+        settings,
         keys=keys,
         values=values,
         step_tokens=number(options, *_STEP),
-        graph_bytes=0 if engine.graph_bytes and no_graphs else None,
+        graph_bytes=0 if no_graphs else settings.graph_bytes,
         packed_latent=packed,
     )
-    return Asked(_as_loaded(model, options, engine), settings)
 
 
 def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
@@ -106,7 +117,7 @@ def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | N
     member = next((each for each in facts.members(Scope.DEVICE) if facts.value("oom.failed", each)), None)
     if capacity is None or member is None or not facts.size("owner.weights_bytes", member):
         return None
-    loaded = _as_loaded(model, options, TRANSFORMERS)
+    loaded = as_loaded(model, options, TRANSFORMERS)
     told = context_of(options, facts) or facts.size("activity.input_tokens")
     settings = Settings(TRANSFORMERS, capacity, told or 1, concurrency_of(options))
     per_token = bytes_per_token(loaded.architecture, cache_settings(loaded, settings))
@@ -117,7 +128,7 @@ def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | N
     return Asked(loaded, replace(settings, context=seen, concurrency=1), seen)
 
 
-def _as_loaded(model: Model, options: Mapping[str, str | None], engine: Engine) -> Model:
+def as_loaded(model: Model, options: Mapping[str, str | None], engine: Engine) -> Model:
     """In the type and with the quantisation that the launch line names."""
     named, method = options.get("dtype"), options.get("quantization")
     loaded = as_engine_loads(model, engine) if named in _PLAIN else loaded_as(model, _element("dtype", str(named)))

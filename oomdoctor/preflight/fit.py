@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from shlex import quote
 
 from ..errors import OomdoctorError
 from ..estimate.answer import default_context
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
-from ..estimate.loading import as_engine_loads
 from ..estimate.model_input import Model, read_model
+from ..facts.asked_settings import as_loaded, with_options
 from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
 from .cards import name_of
 from .finding import Finding, Level
 from .measured import measured_overhead
-from .setup import Setup
+from .setup import Asked, Setup
 from .shares import cap_bytes, share_of
 from .visible import visible_cards
 
@@ -35,7 +36,8 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     try:
         model = read_model(path, setup.asked.dtype)
         settings, name, free = _settings(setup, model)
-        model = model if setup.asked.dtype is not None else as_engine_loads(model, settings.engine)
+        if setup.asked.dtype is None:
+            model = as_loaded(model, _told(setup), settings.engine)
     except _NoCard:
         yield Finding(
             "fit",
@@ -98,11 +100,12 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
         headroom=asked.headroom,
         tensor_parallel=asked.tensor_parallel or ranks or 1,
         fraction=asked.fraction if asked.fraction is not None else share,
-        keys=kinds[0] if kinds else None,
-        values=kinds[-1] if kinds else None,
         overhead_bytes=overhead.bytes if overhead is not None else None,
         overhead_source=overhead.words if overhead is not None else "",
     )
+    settings = with_options(settings, _told(setup))
+    if kinds:
+        settings = replace(settings, keys=kinds[0], values=kinds[-1], packed_latent=False)
     cap = cap_bytes(setup, smallest) if smallest is not None and asked.gpu_bytes is None else None
     if cap is not None and cap < settings.limit_bytes:
         settings = replace(settings, fraction=cap / capacity)
@@ -118,6 +121,39 @@ def _with_instances(setup: Setup, card: DeviceReading) -> DeviceReading:
     return replace(
         card, total_bytes=smallest.total_bytes, free_bytes=smallest.free_bytes, reserved_by_driver_bytes=None
     )
+
+
+def _told(setup: Setup) -> Mapping[str, str | None]:
+    """The options of an engine's server; those of another program may mean something else."""
+    return setup.command.options if setup.command.engine is not None else {}
+
+
+def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
+    """The same estimate with all its parts."""
+    words = [f"oomdoctor estimate {quote(str(setup.asked.model))} --gpu {exact_size(settings.capacity_bytes)}"]
+    words.append(f"--engine {settings.engine.name} --context {settings.context}")
+    if setup.asked.dtype is not None:
+        words.append(f"--dtype {setup.asked.dtype}")
+    elif _told(setup).get("quantization") is not None or _told(setup).get("dtype") is not None:
+        words.append(f"--weights {exact_size(model.weights_bytes)}")
+    if settings.concurrency > 1:
+        words.append(f"--concurrency {settings.concurrency}")
+    if settings.tensor_parallel > 1:
+        words.append(f"--tp {settings.tensor_parallel}")
+    if settings.fraction is not None:
+        words.append(f"--fraction {settings.fraction:.4g}")
+    if settings.packed_latent:
+        words.append("--kv-dtype fp8_ds_mla")
+    elif settings.keys is not None and settings.values is not None:
+        names = dict.fromkeys((settings.keys.name, settings.values.name))
+        words.append(f"--kv-dtype {','.join(names)}")
+    if settings.step_tokens is not None:
+        words.append(f"--step-tokens {settings.step_tokens}")
+    if settings.graph_bytes is not None:
+        words.append(f"--graphs {exact_size(settings.graph_bytes)}")
+    if settings.headroom != Asked.headroom:
+        words.append(f"--headroom {settings.headroom:.4g}")
+    return " ".join(words)
 
 
 def _engine(setup: Setup, model: Model) -> Engine:
@@ -170,11 +206,7 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     if free is not None and level is not Level.FAIL and total > free:
         why = _("The card would hold it, but only {free} of it are free").format(free=format_bytes(free))
         return Finding("fit", Level.FAIL, need, why, _("Free the card, or take another one"), figures=figures)
-    lines = (
-        (f"oomdoctor estimate {setup.asked.model} --gpu {exact_size(settings.capacity_bytes)}",)
-        if level is not Level.FINE
-        else ()
-    )
+    lines = () if level is Level.FINE else (_parts_command(setup, model, settings),)
     return Finding(
         "fit",
         level,

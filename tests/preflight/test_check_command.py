@@ -116,6 +116,22 @@ def test_the_commands_own_settings_count(model: Path) -> None:
     assert figures["limit_bytes"] == 40 * GIB
 
 
+def test_types_steps_and_graphs_of_the_launch_line_count_and_stand_in_the_command_to_copy(model: Path) -> None:
+    def fit(*options: str) -> Finding:
+        given = setup("vllm", "serve", "m", "--max-model-len", "8192", *options, cards=(card(total=8 * GIB),),
+                      asked=Asked(model=model, concurrency=4))  # fmt: skip
+        return only(check_fit(given), "fit")
+
+    plain, eight = fit(), fit("--kv-cache-dtype", "fp8")
+    assert eight.figures["kv_bytes"] == int(str(plain.figures["kv_bytes"])) // 2
+    assert int(str(fit("--enforce-eager").figures["total_bytes"])) < int(str(plain.figures["total_bytes"]))
+    assert fit("--quantization", "awq").level is Level.UNSEEN
+    failed = fit("--kv-cache-dtype", "fp8", "--gpu-memory-utilization", "0.01", "-tp", "1")
+    assert failed.level is Level.FAIL
+    said = "--engine vllm --context 8192 --concurrency 4 --fraction 0.01 --kv-dtype float8"
+    assert failed.lines == (f"oomdoctor estimate {model} --gpu 8GiB {said}",)
+
+
 def test_a_cap_in_the_environment_limits_the_model(model: Path) -> None:
     variables = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}
     given = setup(cards=(card(),), asked=Asked(model=model, context=512), variables=variables)
