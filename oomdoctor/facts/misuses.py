@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..knobs.load import Knob, Knobs, load_knobs
-from ..knobs.misuses import KnownMisuse, Misuses, load_misuses
+from ..knobs.misuses import ALLOCATOR_VALUES, KnownMisuse, Misuses, load_misuses
 from ..knobs.versions import within
 from ..language import N_
 from ..model.diagnosis import Misuse
@@ -221,6 +221,9 @@ class MisuseFinder:
                 version=version, since=known[key].since, ends=ends
             )
             yield Misuse(what, "refused", why, "", (), where)
+        elif not known[key].accepts(chosen):
+            why = N_("torch raises at the first use of the device: it takes no such value")
+            yield Misuse(what, "refused", why, ALLOCATOR_VALUES[known[key].takes], (), where)
         else:
             knob = self.knobs.get(f"torch.{'allocator_backend' if key == 'backend' else key}")
             if knob is not None and knob.takes == "choice" and (refusal := knob.refusal(chosen, version)):

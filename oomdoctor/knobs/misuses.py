@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import RuleError
+from ..language import N_
 from .document import Node, Section, Sequence, as_scalar, as_section, read_document
 from .load import FRAMEWORKS, Knobs, load_knobs
 from .versions import version_key, within
@@ -55,12 +56,34 @@ class KnownMisuse:
         return " ".join(filter(None, parts))
 
 
+ALLOCATOR_VALUES = {
+    "size of at least 20": N_("It is at least 20 (MiB)"),
+    "share between 0 and 1": N_("It lies between 0 and 1, and is neither"),
+    "power of 2": N_("It is a power of 2"),
+}
+"""What an option of the allocator may demand of its value, in words."""
+
+
 @dataclass(frozen=True)
 class AllocatorOption:
     """An option of PYTORCH_CUDA_ALLOC_CONF."""
 
     name: str
     since: str | None
+    takes: str = ""
+    """What torch demands of its value, one of ALLOCATOR_VALUES; empty where nothing is known of it."""
+
+    def accepts(self, value: str) -> bool:
+        """False for a number that torch raises at; what is no plain number is not judged."""
+        try:
+            number = float(value)
+        except ValueError:
+            return True
+        if self.takes == "size of at least 20":
+            return not 0 <= number < 20
+        if self.takes == "share between 0 and 1":
+            return 0 < number < 1
+        return not self.takes or not number.is_integer() or (number >= 1 and int(number) & (int(number) - 1) == 0)
 
 
 @dataclass(frozen=True)
@@ -177,8 +200,11 @@ def _bound(section: Section, key: str) -> str | None:
 
 
 def _allocator_option(section: Section) -> AllocatorOption:
-    section.only(("name", "since"), "an option of the allocator")
-    return AllocatorOption(section.text("name"), _bound(section, "since"))
+    section.only(("name", "since", "takes"), "an option of the allocator")
+    takes = section.text("takes", "")
+    if takes and takes not in ALLOCATOR_VALUES:
+        section.entries["takes"].place.refuse(f"'takes' is one of {', '.join(ALLOCATOR_VALUES)}; not {takes!r}")
+    return AllocatorOption(section.text("name"), _bound(section, "since"), takes)
 
 
 def _conflict(section: Section, known: tuple[AllocatorOption, ...]) -> AllocatorConflict:

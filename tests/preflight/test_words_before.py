@@ -49,6 +49,14 @@ def test_options(command: tuple[str, ...], versions: dict[str, str], expected: l
         ("max_split_size_mb=128", "2.6.0", [Level.FAIL]),
         ("backend:cudaMallocAsync,max_split_size_mb:128", "2.6.0", [Level.WARN]),
         (",,,:::", "2.6.0", [Level.FAIL]),
+        ("max_split_size_mb:10", "2.13.0", [Level.FAIL]),
+        ("max_split_size_mb:21", "2.13.0", []),
+        ("garbage_collection_threshold:2", "2.13.0", [Level.FAIL]),
+        ("garbage_collection_threshold:0", "2.13.0", [Level.FAIL]),
+        ("garbage_collection_threshold:0.8", "2.13.0", []),
+        ("roundup_power2_divisions:3", "2.13.0", [Level.FAIL]),
+        ("roundup_power2_divisions:[256:1,512:2,>:8]", "2.13.0", []),
+        ("roundup_power2_divisions:8", "2.13.0", []),
     ],
 )
 def test_the_allocators_variable(value: str, version: str, level: list[Level]) -> None:
