@@ -34,6 +34,9 @@ _SLOTS = {
     "adamw": 2, "adamw8bit": 2, "sgd": 0, "sgd-momentum": 1, "lion": 1, "lion8bit": 1, "rmsprop": 1, "adagrad": 1,
 }  # fmt: skip
 """Tensors that an optimizer keeps for each parameter."""
+_COPIES = {"adamw": 1, "rmsprop": 1, "adagrad": 2, "adafactor": 1}
+"""Tensors for each parameter that a foreach step makes for a moment (torch 2.13 `_multi_tensor_…`): the root of the
+second moment; in Adagrad the scaled gradient too. SGD adds to the parameters in place, and Lion's classes have none."""
 OPTIMIZERS = ("adamw", "adamw8bit", "sgd", "sgd-momentum", "adafactor", "lion", "lion8bit", "rmsprop", "adagrad")
 
 
@@ -186,7 +189,7 @@ def state_parts(count: int, hidden: int | None, settings: Training, source: str 
     ranks, zero, kept = settings.ranks, settings.zero, _kept_bytes(settings)
     master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
     states = state_bytes(settings.optimizer, count, hidden or 1, kept if not master else 4) + master
-    temporary = kept * count if settings.foreach and not settings.optimizer.endswith("8bit") else 0
+    temporary = kept * count * _COPIES.get(settings.optimizer, 0) if settings.foreach else 0
 
     def shared(size: int, stage: int) -> int:
         return -(-size // ranks) if zero >= stage else size

@@ -94,6 +94,14 @@ def test_a_foreach_optimizer_needs_a_copy_for_a_moment(llama: Model) -> None:
     assert sizes(llama, replace(RUN, foreach=False))[TEMPORARY] == 0
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "copies"),
+    [("adamw", 1), ("rmsprop", 1), ("adagrad", 2), ("sgd", 0), ("sgd-momentum", 0), ("lion", 0), ("adamw8bit", 0)],
+)
+def test_only_some_optimizers_make_copies_in_a_step(llama: Model, optimizer: str, copies: int) -> None:
+    assert sizes(llama, replace(RUN, optimizer=optimizer))[TEMPORARY] == copies * 4 * COUNT
+
+
 def test_what_cannot_be_trained_is_refused(llama: Model, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="muon"):
         training_budget(llama, replace(RUN, optimizer="muon"))
