@@ -12,6 +12,7 @@ from .architecture import Attention, Cache, CrossAttention, Latent
 from .families import (
     EVERY_HEAD_IS_KEPT,
     HEAD_WIDTH_IS_OWN,
+    LATENT,
     NO_GROUPS,
     WINDOW_IF_ASKED,
     WINDOW_IN_EVERY_LAYER,
@@ -133,7 +134,8 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
 
 def attention_layer(family: str, fields: Fields, kind: str, layer: int) -> Cache:
     """What one attention layer of that kind keeps."""
-    if fields.has("kv_lora_rank"):
+    # DeepSeek-VL2's smallest says use_mla: false, and has ordinary heads.
+    if fields.has("kv_lora_rank") or (family in LATENT and fields.flag("use_mla", True)):
         return _latent(fields, layer)
     heads, width = kv_heads(family, fields), head_width(family, fields)
     if kind == FULL:
@@ -146,7 +148,7 @@ def attention_layer(family: str, fields: Fields, kind: str, layer: int) -> Cache
     kept = None
     if family == "falcon" and fields.flag("new_decoder_architecture", False):
         kept = query_heads(fields)
-    return Attention(heads, width, fields.maybe("v_head_dim") or width, _window(fields, kind), kept)
+    return Attention(heads, width, fields.maybe("v_head_dim") or width, _window(family, fields, kind), kept)
 
 
 def decoder_of_pair(family: str, fields: Fields) -> tuple[int, tuple[Cache, ...]]:
@@ -175,9 +177,12 @@ def _latent(fields: Fields, layer: int) -> Latent:
     )
 
 
-def _window(fields: Fields, kind: str) -> int | None:
+def _window(family: str, fields: Fields, kind: str) -> int | None:
     if kind == SLIDING:
-        return fields.number("sliding_window", "attention_window_size")
+        window = fields.number("sliding_window", "attention_window_size")
+        # The classes of these halve it where a token sees those behind it too.
+        both_ways = fields.values.get("use_bidirectional_attention") in (True, "all")
+        return window // 2 + 1 if both_ways and family.startswith(("gemma3_text", "gemma4")) else window
     return fields.number("attention_chunk_size") if kind == CHUNKED else None
 
 

@@ -27,6 +27,9 @@ HEAD_WIDTH_IS_OWN = frozenset(
 )  # fmt: skip
 """Families whose head_dim is not hidden_size / num_attention_heads: without the field it is not known."""
 
+LATENT = frozenset(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "minicpm3", "glm_moe_dsa"))
+"""Families that keep a latent vector: without `kv_lora_rank` what they keep is not known."""
+
 WINDOW_IN_EVERY_LAYER = frozenset(("mistral", "ministral", "mixtral", "phi3", "phimoe", "starcoder2", "phi3small"))
 """`sliding_window` that is not null counts for all layers."""
 

@@ -42,7 +42,8 @@ def read_lengths(path: Path) -> Lengths:
             )
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE), b""), 1):
-                entry = _entry(line.decode("utf-8", "replace").partition("#")[0].replace(",", " ").split())
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8", "replace")
+                entry = _entry(text.partition("#")[0].replace(",", " ").split())
                 if entry is None:
                     raise InputRefused(
                         _("{path}:{number}: neither a length nor a length and a count").format(path=path, number=number)

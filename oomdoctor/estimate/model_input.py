@@ -203,7 +203,7 @@ def _tensors_of(path: Path) -> list[_Placed]:
         said = _("{path}: not a file") if path.exists() else _("{path}: there is no such file")
         raise InputRefused(said.format(path=path))
     if path.name.endswith(".safetensors"):
-        return _tensors([path])
+        return _tensors(_parts_with(path))
     if path.name.endswith(".index.json"):
         return _tensors(_shards(path))
     if path.name.endswith(".json"):
@@ -233,6 +233,23 @@ def _files_of(folder: Path) -> list[Path]:
                 )
             )
     return found
+
+
+def _parts_with(path: Path) -> list[Path]:
+    """The file, or of a model in parts all of them; none where only the index beside it tells the total."""
+    part = _PART.search(path.name)
+    if part is None:
+        return [path]
+    stem, number = path.name[: part.start()], int(part[1])
+    found = [path.with_name(f"{stem}-{each:05d}-of-{part[1]}.safetensors") for each in range(1, number + 1)]
+    there = sum(each.is_file() for each in found)
+    if there < number and not (path.parent / _INDEX).is_file():
+        raise InputRefused(
+            _("{folder}: {there} of its {number} parts are there, and no {index} tells the total").format(
+                folder=path.parent, there=there, number=number, index=_INDEX
+            )
+        )
+    return found if there == number else []
 
 
 def _shards(index: Path) -> list[Path]:

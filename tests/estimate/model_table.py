@@ -76,6 +76,8 @@ MODELS = (
           172_032, 21 * 4095 * 2 * _GEMMA2_ROW, **_WINDOW),
     Known("gemma-3-27b", _GEMMA3, 81_920, 52 * 1023 * 8192, **_WINDOW),
     Known("gemma-3-27b without the hybrid manager", _GEMMA3, 507_904, settings={"hybrid": False}),
+    Known("gemma-3, both ways: its class halves the window", {**_GEMMA3, "use_bidirectional_attention": True},
+          81_920, 52 * 512 * 8192, **_WINDOW),
     Known("gpt-oss-120b", _GPT_OSS, 36_864, 18 * 127 * 2048, **_WINDOW),
     Known("gpt-oss-20b", config("gpt_oss", 24, 64, 8, 64, hidden_size=2880, sliding_window=128),
           24_576, 12 * 127 * 2048, **_WINDOW),

@@ -82,6 +82,8 @@ def test_lengths(model: Path, tmp_path: Path) -> None:
     path.write_text("100\n200\n30000\n")
     found = as_json(model, "--gpu", "80GiB", "--lengths", path)
     assert found["lengths"]["longest"] == found["settings"]["context"] == 30_000
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert as_json(model, "--gpu", "80GiB", "--lengths", path)["lengths"] == found["lengths"]
     assert "The longest decides" in answered(model, "--gpu", "80GiB", "--lengths", path, "--format", "terminal")
     with pytest.raises(UsageError, match="leave --context out"):
         raise called(model, "--gpu", "80GiB", "--lengths", path, "--context", 3).exception

@@ -338,6 +338,19 @@ def test_gguf_convolutions_and_windows_of_another_width(tmp_path: Path) -> None:
     assert widths.get(None) != 16
 
 
+def test_one_part_stands_for_all_parts_of_a_model(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    first, second = (tmp_path / f"model-0000{number}-of-00002.safetensors" for number in (1, 2))
+    total = write_safetensors(first, a=("BF16", [4, 4])) + write_safetensors(second, b=("BF16", [8, 4]))
+    assert read_model(first).weights_bytes == read_model(second).weights_bytes == total
+    second.unlink()
+    with pytest.raises(InputRefused, match="1 of its 2 parts are there"):
+        read_model(first)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": {}}))
+    assert read_model(first).weights_bytes == total
+
+
 def test_all_parts_of_a_split_gguf_are_needed(tmp_path: Path) -> None:
     first, second = tmp_path / "m-00001-of-00002.gguf", tmp_path / "m-00002-of-00002.gguf"
     write_gguf(first, metadata(), {"a": (0, [10], 40)})
