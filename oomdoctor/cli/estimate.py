@@ -133,7 +133,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
-    from ..estimate.engines import engine_of, ranks_refused
+    from ..estimate.engines import cache_type_refused, engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
     from ..estimate.loading import as_engine_loads
 
@@ -152,6 +152,13 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     if refused is not None:
         raise UsageError(
             _("{engine} does not run with --tp {tp}: {why}").format(engine=engine.name, tp=asked["tp"], why=refused)
+        )
+    refused = cache_type_refused(engine, model.architecture, kinds, packed)
+    if refused is not None:
+        raise UsageError(
+            _("--kv-dtype {kinds} does not go with {engine} and this model: {why}").format(
+                kinds=named, engine=engine.name, why=refused
+            )
         )
     measured = _measured(asked, engine)
     settings = Settings(

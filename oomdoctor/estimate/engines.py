@@ -6,12 +6,14 @@ version makes is told where it changes a figure.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..errors import UsageError
 from ..language import _
 from ..model.units import GIB, MIB
-from .architecture import Architecture, Attention
+from .architecture import Architecture, Attention, Latent
+from .dtypes import ElementType
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ SGLANG = Engine(
 LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1, divides_layers=True)
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 
+_GGML_TYPES = ("float32", "float16", "bfloat16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_GGML_BLOCK = 32
+"""Values of a block of ggml's quantised types; a plain type has none."""
+
 SGLANG_WINDOW_SHARE = (8, 10)
 """`swa_full_tokens_ratio` 0.8 as a fraction."""
 RANK_BYTES = 900 * MIB
@@ -72,6 +78,23 @@ def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str
             return _("it does not divide {heads} KV heads, and this engine repeats none").format(heads=heads)
         if heads % ranks and ranks % heads:
             return _("{heads} KV heads can neither be divided nor repeated evenly").format(heads=heads)
+    return None
+
+
+def cache_type_refused(
+    engine: Engine, architecture: Architecture, kinds: Iterable[ElementType], packed: bool
+) -> str | None:
+    """Why the engine keeps nothing in these element types, in words; None where nothing speaks against it.
+
+    `packed`: in vLLM's fp8_ds_mla. ggml's blocks are llama.cpp's (its --cache-type-k takes them and plain floats).
+    """
+    if packed and (engine is not VLLM or not any(isinstance(cache, Latent) for cache in architecture.caches)):
+        return _("fp8_ds_mla is how vLLM keeps latent vectors (MLA)")
+    for kind in kinds:
+        if engine is LLAMA_CPP and kind.name not in _GGML_TYPES:
+            return _("llama.cpp keeps keys and values in {names}").format(names=", ".join(_GGML_TYPES))
+        if engine is not LLAMA_CPP and kind.block_values == _GGML_BLOCK and kind.name in _GGML_TYPES:
+            return _("{kind} is a type of llama.cpp").format(kind=kind.name)
     return None
 
 

@@ -77,6 +77,18 @@ def test_options_reach_the_figures(model: Path) -> None:
     assert as_json(model, "--gpu", "80GiB")["settings"]["context"] == 131_072
 
 
+@pytest.mark.parametrize(
+    ("engine", "kinds"),
+    [("vllm", "q8_0"), ("transformers", "bf16,q4_0"), ("llama.cpp", "fp8"), ("vllm", "fp8_ds_mla"), ("sglang", "q5_1")],
+)
+def test_a_cache_in_a_type_that_the_engine_does_not_have_is_refused(model: Path, engine: str, kinds: str) -> None:
+    with pytest.raises(UsageError, match="does not go with"):
+        raise called(model, "--gpu", "80GiB", "--engine", engine, "--kv-dtype", kinds).exception
+    assert (
+        as_json(model, "--gpu", "80GiB", "--engine", "llama.cpp", "--kv-dtype", "q8_0")["kv_bytes_per_token"] == 69_632
+    )
+
+
 def test_lengths(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "lengths"
     path.write_text("100\n200\n30000\n")
