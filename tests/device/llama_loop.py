@@ -95,7 +95,7 @@ def train(batch: int, length: int, precision: str, checkpointing: bool) -> None:
     torch.set_default_dtype(torch.bfloat16 if precision == "bf16-pure" else torch.float32)
     with torch.device("cuda"):
         model = Model()
-    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer = getattr(torch.optim, settings.get("optimizer", "AdamW"))(model.parameters(), lr=1e-3)
     words = torch.zeros(batch, length, dtype=torch.long, device="cuda")
     for _ in range(3):
         with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16-mixed"):

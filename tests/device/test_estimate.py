@@ -73,3 +73,18 @@ def test_the_peak_of_training(
     total = estimated.total_bytes
     print(f"{total / GIB:.2f} estimated ({estimated.peak.name}), {allocated / GIB:.2f} allocated, {reserved / GIB:.2f}")
     assert abs(total - allocated) <= CLOSE * allocated
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("optimizer", ["SGD", "RMSprop", "Adagrad"])
+def test_the_peak_of_a_step_by_optimizer(device_with: Callable[..., Device], optimizer: str) -> None:
+    device = device_with(memory_bytes=(140 * GIB,))
+    how = {"batch": 1, "length": 128, "precision": "fp32", "checkpointing": False}
+    allocated, _reserved = measured(device, CONFIG, train=1, optimizer=optimizer, **how)
+    settings = Training(
+        140 * GIB, optimizer=optimizer.lower(), precision="fp32", batch=1, sequence=128,
+        overhead_bytes=device.machine.cards.context_bytes,
+    )  # fmt: skip
+    total = training_budget(model(CONFIG, "float32"), settings).total_bytes
+    print(f"{optimizer}: {total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
+    assert abs(total - allocated) <= CLOSE * allocated
