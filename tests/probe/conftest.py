@@ -25,7 +25,11 @@ def harness(tmp_path: Path, torch_server: ForkServer) -> Harness:
     return Harness(tmp_path, torch_server)
 
 
-@pytest.fixture(params=VERSIONS)
+_ALWAYS = {VERSIONS[0], VERSIONS[-1], ".".join(map(str, sys.version_info[:2]))}
+"""The oldest, the newest and the running one; those between are for `make test-extended`."""
+
+
+@pytest.fixture(params=[pytest.param(each, marks=() if each in _ALWAYS else pytest.mark.extended) for each in VERSIONS])
 def each(request: pytest.FixtureRequest, harness: Harness) -> Harness:
     """The harness, with each Python that the probe supports."""
     harness.python = require_python(request.param)
