@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..facts.deriver import failed_devices
 from ..facts.incidents import latest_device_failures
 from ..language import N_, _, told
 from ..model.events import EventKind
@@ -20,9 +21,8 @@ _WAITING_BYTES = 256 * MIB
 def notes_on_figures(evidence: Evidence, facts: FactSet) -> tuple[str, ...]:
     """Each figure that has misled people is told with what it means here."""
     notes: list[str] = []
-    for member in facts.members(Scope.DEVICE):
-        if facts.value("oom.failed", member):
-            notes += _of_device(member, facts)
+    for member in failed_devices(facts):
+        notes += _of_device(member, facts)
     notes += _artefacts(evidence)
     notes += _tries(evidence)
     notes += _ranks(facts)

@@ -21,6 +21,7 @@ from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..readers.log.launch import launch_options, launch_program
+from .deriver import failed_devices
 
 _ENGINES = {"vllm": VLLM, "sglang": SGLANG, "llama.cpp": LLAMA_CPP, "ollama": LLAMA_CPP, "transformers": TRANSFORMERS}
 _CONTEXT = ("max-model-len", "max-seq-len", "context-length", "ctx-size", "n-ctx")
@@ -114,7 +115,7 @@ def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | N
     Where nothing tells a length, it is that of the keys and values that were there.
     """
     capacity, options = capacity_of(facts), options_of(evidence)
-    member = next((each for each in facts.members(Scope.DEVICE) if facts.value("oom.failed", each)), None)
+    member = next(iter(failed_devices(facts)), None)
     if capacity is None or member is None or not facts.size("owner.weights_bytes", member):
         return None
     loaded = as_loaded(model, options, TRANSFORMERS)
@@ -169,8 +170,7 @@ def context_of(options: Mapping[str, str | None], facts: FactSet) -> int | None:
 
 def capacity_of(facts: FactSet) -> int | None:
     """Of the card that the report is about."""
-    members = facts.members(Scope.DEVICE)
-    failed = [member for member in members if facts.value("oom.failed", member)] or list(members)
+    failed = failed_devices(facts) or facts.members(Scope.DEVICE)
     for name in ("oom.total_bytes", "device.total_bytes"):
         sizes = {size for member in failed if (size := facts.size(name, member))}
         if len(sizes) == 1:

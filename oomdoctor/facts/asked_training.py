@@ -11,11 +11,12 @@ from ..estimate.model_input import Model
 from ..estimate.training import Training
 from ..language import _
 from ..model.evidence import Evidence
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet
 from ..model.run import CensusGroup
 from ..readers.log.launch import launch_program
 from .asked_settings import capacity_of, is_on, number, options_of
 from .census import speaking_censuses
+from .deriver import failed_devices
 
 _WIDE, _NARROW = "float32", ("bfloat16", "float16")
 _MIXED = {"bf16-mixed": "bf16-mixed", "16-mixed": "bf16-mixed", "bf16": "bf16-mixed", "fp16": "bf16-mixed",
@@ -51,7 +52,7 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
 
     Raises InputRefused where something is set that the estimate does not know.
     """
-    member = next((each for each in facts.members(Scope.DEVICE) if facts.value("oom.failed", each)), None)
+    member = next(iter(failed_devices(facts)), None)
     capacity = capacity_of(facts)
     if capacity is None or not _trains(facts, member):
         return None

@@ -8,6 +8,7 @@ from ..estimate.budget import ASSUMED
 from ..model.estimated import EstimatedPart
 from ..model.facts import FactSet, Scope
 from ..model.units import MIB
+from .deriver import failed_devices
 
 _TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
 """A difference is real beyond such a share of what was estimated, and beyond so many bytes."""
@@ -15,8 +16,7 @@ _TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
 
 def beside(what: str, size: int, how: str, observed: Sequence[str], facts: FactSet) -> EstimatedPart:
     """The part with the first of these facts that is known, of the device that failed where they are a device's."""
-    members = facts.members(Scope.DEVICE)
-    failed = next((member for member in members if facts.value("oom.failed", member)), None)
+    failed = next(iter(failed_devices(facts)), None)
     for name in observed:
         member = failed if facts.specs[name].scope is Scope.DEVICE else None
         if facts.specs[name].scope is Scope.DEVICE and failed is None:

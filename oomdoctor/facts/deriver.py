@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..model.evidence import Evidence
-from ..model.facts import FactSet
+from ..model.facts import FactSet, Scope
 from ..model.source import Source
 
 Deriver = Callable[[Evidence, FactSet], None]
@@ -29,6 +29,11 @@ _PREFIX_OF_BACKEND = {
 def device_member(device: int | None, backend: str = "cuda") -> str:
     """`cuda:0`, or `cuda:?` where the index is not given."""
     return f"{_PREFIX_OF_BACKEND.get(backend, 'cuda')}:{'?' if device is None else device}"
+
+
+def failed_devices(facts: FactSet) -> tuple[str, ...]:
+    """The members of the devices on which a request failed, in the order in which they became known."""
+    return tuple(member for member in facts.members(Scope.DEVICE) if facts.value("oom.failed", member))
 
 
 def known_devices(evidence: Evidence) -> set[int]:

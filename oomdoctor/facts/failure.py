@@ -14,11 +14,11 @@ from ..allocator.simulation.settings import AllocatorSettings
 from ..language import N_
 from ..model.events import EventKind, FieldValue, LogEvent
 from ..model.evidence import Evidence
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, RunRecord
 from ..model.source import Source
 from ..model.units import GIB, MIB, TIB
-from .deriver import computed, device_member, member_for
+from .deriver import computed, device_member, failed_devices, member_for
 from .device_records import (
     card_of,
     latest_device_records,
@@ -66,9 +66,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_pool_dump(evidence, facts)
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
-    for member in facts.members(Scope.DEVICE):
-        if facts.value("oom.failed", member):
-            _put_derived(member, facts)
+    for member in failed_devices(facts):
+        _put_derived(member, facts)
     _put_counts(evidence, events, records, facts)
     _put_start_up_tries(evidence, facts)
 
@@ -381,7 +380,7 @@ def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
 def _put_counts(
     evidence: Evidence, events: tuple[LogEvent, ...], records: tuple[DeviceOomRecord, ...], facts: FactSet
 ) -> None:
-    failed = [m for m in facts.members(Scope.DEVICE) if facts.value("oom.failed", m)]
+    failed = failed_devices(facts)
     if not failed:
         return
     facts.put("oom.device_count", len(failed), computed("oom.failed"))

@@ -11,7 +11,8 @@ from ..language import N_
 from ..model.diagnosis import Comparison
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.facts import FactSet, Scope
+from ..model.facts import FactSet
+from .deriver import failed_devices
 
 _PAIRS = (
     ("weights", "engine.weights_bytes", "owner.weights_bytes"),
@@ -30,7 +31,7 @@ def reconcile(evidence: Evidence, facts: FactSet) -> tuple[Comparison, ...]:
 
 
 def _of_failing_device(facts: FactSet) -> Iterator[Comparison]:
-    failed = [member for member in facts.members(Scope.DEVICE) if facts.value("oom.failed", member)]
+    failed = failed_devices(facts)
     if not failed:
         return
     member = failed[0]

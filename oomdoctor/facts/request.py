@@ -9,7 +9,7 @@ from ..model.snapshot import BLOCK_STATES, Snapshot
 from ..model.source import Source
 from ..model.units import MIB
 from .allocator import latest_oom, speaking_snapshot
-from .deriver import computed, device_member
+from .deriver import computed, device_member, failed_devices
 
 _LIVE = BLOCK_STATES.index("active_allocated")
 _LEFT_OVER_BYTES = MIB
@@ -68,12 +68,11 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
 def _put_weights_ratio(facts: FactSet) -> None:
     """Of the failed devices, the one that the weights fill most; unknown while one of them is."""
     ratios = []
-    for member in facts.members(Scope.DEVICE):
-        if facts.value("oom.failed", member):
-            wanted, total = facts.size("owner.weights_wanted_bytes", member), facts.size("oom.total_bytes", member)
-            if wanted is None or not total:
-                return
-            ratios.append(wanted / total)
+    for member in failed_devices(facts):
+        wanted, total = facts.size("owner.weights_wanted_bytes", member), facts.size("oom.total_bytes", member)
+        if wanted is None or not total:
+            return
+        ratios.append(wanted / total)
     source = computed("owner.weights_wanted_bytes", "oom.total_bytes")
     facts.put("owner.weights_wanted_ratio", max(ratios, default=None), source)
 
