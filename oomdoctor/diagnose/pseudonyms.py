@@ -30,6 +30,10 @@ class Pseudonyms:
             known[true] = f"{kind}{len(known) + 1}{suffix}"
         return known[true]
 
+    def has(self, kind: str, true: str) -> bool:
+        """Whether a name was met."""
+        return true in self._by_kind[kind]
+
     def known(self, kind: str) -> dict[str, str]:
         """The names of a kind that were met, with their pseudonyms."""
         return dict(self._by_kind[kind])

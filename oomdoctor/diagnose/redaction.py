@@ -273,7 +273,7 @@ class _Redactor:
     def _part_of_path(self, part: str, last: bool) -> str:
         if part in self._words:
             return self._words[part]
-        if part in self._names.known("user"):
+        if self._names.has("user", part):
             return self._names.of("user", part)
         suffix = re.search(r"(?<=.)\.[A-Za-z]\w{0,11}$", part) if last else None
         return self._names.of("file", part, suffix[0]) if suffix else self._names.of("directory", part)

@@ -227,11 +227,7 @@ def _files_of(folder: Path) -> list[Path]:
     for name in {part[1] for part in parts}:
         there = sum(part[1] == name for part in parts)
         if there < int(name):
-            raise InputRefused(
-                _("{folder}: {there} of its {number} parts are there, and no {index} tells the total").format(
-                    folder=folder, there=there, number=int(name), index=_INDEX
-                )
-            )
+            raise _parts_are_missing(folder, there, int(name))
     return found
 
 
@@ -244,12 +240,16 @@ def _parts_with(path: Path) -> list[Path]:
     found = [path.with_name(f"{stem}-{each:05d}-of-{part[1]}.safetensors") for each in range(1, number + 1)]
     there = sum(each.is_file() for each in found)
     if there < number and not (path.parent / _INDEX).is_file():
-        raise InputRefused(
-            _("{folder}: {there} of its {number} parts are there, and no {index} tells the total").format(
-                folder=path.parent, there=there, number=number, index=_INDEX
-            )
-        )
+        raise _parts_are_missing(path.parent, there, number)
     return found if there == number else []
+
+
+def _parts_are_missing(folder: Path, there: int, number: int) -> InputRefused:
+    return InputRefused(
+        _("{folder}: {there} of its {number} parts are there, and no {index} tells the total").format(
+            folder=folder, there=there, number=number, index=_INDEX
+        )
+    )
 
 
 def _shards(index: Path) -> list[Path]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..estimate.budget import ASSUMED
+from ..language import _
 from ..model.estimated import EstimatedPart
 from ..model.facts import FactSet, Scope
-from ..model.units import MIB
+from ..model.units import MIB, format_bytes
 from .deriver import failed_devices
 
 _TOLERANCE, _TOLERANCE_OF_ASSUMED, _LEAST_BYTES = 0.05, 0.5, 64 * MIB
@@ -34,3 +35,13 @@ def differs(part: EstimatedPart, least_bytes: int = _LEAST_BYTES) -> bool:
     apart = abs(part.observed_bytes - part.estimated_bytes)
     share = _TOLERANCE_OF_ASSUMED if part.how_estimated.startswith(ASSUMED) else _TOLERANCE
     return apart > max(least_bytes, share * part.estimated_bytes)
+
+
+def what_differs_most(parts: Sequence[EstimatedPart]) -> str:
+    """In a sentence, of parts that differ."""
+    most = max(parts, key=lambda part: abs((part.observed_bytes or 0) - part.estimated_bytes))
+    return _("What differs most is {part}: {estimated} estimated, {observed} observed.").format(
+        part=_(most.what),
+        estimated=format_bytes(most.estimated_bytes),
+        observed=format_bytes(most.observed_bytes or 0),
+    )

@@ -31,7 +31,7 @@ from ..model.source import Source
 from ..model.units import format_bytes
 from .asked_settings import Asked, asked_of, asked_of_loop, concurrency_of, context_of, options_of
 from .asked_training import training_of
-from .beside import beside, differs
+from .beside import beside, differs, what_differs_most
 from .deriver import computed
 from .estimated_training import estimated_training
 from .printed_model import LOG, PRINTED, printed_model
@@ -155,11 +155,7 @@ def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:
             " settings say."
         ).format(observed=format_bytes(of_token.observed_bytes), estimated=format_bytes(of_token.estimated_bytes))
     if real:
-        most = max(real, key=lambda part: abs((part.observed_bytes or 0) - part.estimated_bytes))
-        observed = most.observed_bytes or 0
-        yield _("What differs most is {part}: {estimated} estimated, {observed} observed.").format(
-            part=_(most.what), estimated=format_bytes(most.estimated_bytes), observed=format_bytes(observed)
-        )
+        yield what_differs_most(real)
     elif of_token is None and any(part.observed_bytes is not None for part in parts):
         yield _("What was observed agrees with the estimate.")
 

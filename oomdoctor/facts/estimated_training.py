@@ -22,7 +22,7 @@ from ..model.estimated import Estimated, EstimatedPart
 from ..model.facts import FactSet
 from ..model.units import format_bytes
 from .asked_training import AskedTraining
-from .beside import beside, differs
+from .beside import beside, differs, what_differs_most
 
 _OBSERVED = {
     PARAMETERS: ("owner.weights_bytes",),
@@ -106,10 +106,6 @@ def _apart(rows: Sequence[EstimatedPart]) -> Iterator[str]:
         if differs(row) and (row.what == PARAMETERS or (row.observed_bytes or 0) > row.estimated_bytes)
     ]
     if more:
-        most = max(more, key=lambda row: abs((row.observed_bytes or 0) - row.estimated_bytes))
-        yield _("What differs most is {part}: {estimated} estimated, {observed} observed.").format(
-            part=_(most.what), estimated=format_bytes(most.estimated_bytes),
-            observed=format_bytes(most.observed_bytes or 0),
-        )  # fmt: skip
+        yield what_differs_most(more)
     elif any(row.observed_bytes is not None for row in rows):
         yield _("Nothing that was observed is more than was estimated.")

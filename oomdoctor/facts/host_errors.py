@@ -51,20 +51,19 @@ def _just_before(own: tuple[ExceptionRecord, ...]) -> Iterator[ExceptionRecord]:
 
 
 def _is_from(origin: ExceptionRecord, error: ExceptionRecord, parents: Mapping[int, int | None]) -> bool:
-    if origin.pid == error.pid or not (error.from_worker or origin.pid in _descending_to(error.pid, origin, parents)):
+    if origin.pid == error.pid:
         return False
     if error.from_worker:
         return True
-    return (origin.exception_type, origin.message) == (error.exception_type, error.message)
+    same = (origin.exception_type, origin.message) == (error.exception_type, error.message)
+    return same and _descends(origin.pid, error.pid, parents)
 
 
-def _descending_to(ancestor: int, origin: ExceptionRecord, parents: Mapping[int, int | None]) -> set[int]:
-    """The processes from the origin up, if they lead to the other."""
+def _descends(pid: int, ancestor: int, parents: Mapping[int, int | None]) -> bool:
+    """Whether one process was started by the other, or by what that started."""
     seen: set[int] = set()
-    pid: int | None = origin.pid
-    while pid is not None and pid not in seen:
-        seen.add(pid)
-        pid = parents.get(pid)
-        if pid == ancestor:
-            return seen
-    return set()
+    parent = parents.get(pid)
+    while parent is not None and parent != ancestor and parent not in seen:
+        seen.add(parent)
+        parent = parents.get(parent)
+    return parent == ancestor

@@ -257,18 +257,14 @@ def _against(
         )
     need = checkpoint.largest_bytes * ranks
     swap = setup.limits.now.swap_free_bytes
-    if need > free and swap is None:
-        why = _("Its largest file ({largest}) is read whole{each}: {need} are asked for, and swap is not known").format(
-            largest=format_bytes(checkpoint.largest_bytes), each=each, need=format_bytes(need)
-        )
-        do = _("Convert it to safetensors, load with mmap=True, or let one process read at a time")
-        return Finding(check, Level.WARN, _("{room}; {size}").format(room=room, size=size), why, do, figures=figures)
     if need > free + (swap or 0):
-        why = _("Its largest file ({largest}) is read whole{each}: {need} are asked for").format(
-            largest=format_bytes(checkpoint.largest_bytes), each=each, need=format_bytes(need)
-        )
+        said = _("Its largest file ({largest}) is read whole{each}: {need} are asked for")
+        if swap is None:
+            said = _("Its largest file ({largest}) is read whole{each}: {need} are asked for, and swap is not known")
+        why = said.format(largest=format_bytes(checkpoint.largest_bytes), each=each, need=format_bytes(need))
         do = _("Convert it to safetensors, load with mmap=True, or let one process read at a time")
-        return Finding(check, Level.FAIL, _("{room}; {size}").format(room=room, size=size), why, do, figures=figures)
+        level = Level.WARN if swap is None else Level.FAIL
+        return Finding(check, level, _("{room}; {size}").format(room=room, size=size), why, do, figures=figures)
     if checkpoint.bytes * ranks > free:
         why = _("Read whole{each}, it needs {size}; file by file it may do").format(
             each=each, size=format_bytes(checkpoint.bytes * ranks)
