@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 
-from markupsafe import Markup
-
-from .. import __version__
 from ..language import N_, _
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.printable import one_line
-from ..report import svg
 from ..report.bars import BudgetView, view_budget
-from ..report.html import content_security_policy, style_sheet
-from ..report.pages import page_templates
+from ..report.html import style_sheet
+from ..report.pages import asset, render_page
 from .change import BY_CENSUS, BY_STACKS, Change
 from .outline import Section, outline_change, outline_spread, place_name, place_names
 from .places import Held, Place
@@ -84,25 +79,14 @@ def _budget_parts(parts: Mapping[str, int]) -> Iterator[BudgetPart]:
 
 
 def _page(answer: Section, subject: str, groups: Sequence[Mapping[str, object]], sections: Sequence[Section]) -> str:
-    style = f"{style_sheet()}\n{_asset('diff.css')}"
     first, *others = answer.lines or (_("Nothing to compare."),)
-    return (
-        page_templates(_asset)
-        .get_template("diff.html.j2")
-        .render(
-            version=__version__,
-            title=one_line(first),
-            subject=one_line(subject, 200),
-            lines=others,
-            groups=groups,
-            svg=svg,
-            sections=sections,
-            style=Markup(style),
-            policy=content_security_policy(style, ()),
-        )
-        + "\n"
+    return render_page(
+        __package__,
+        "diff.html.j2",
+        f"{style_sheet()}\n{asset(__package__, 'diff.css')}",
+        title=one_line(first),
+        subject=one_line(subject, 200),
+        lines=others,
+        groups=groups,
+        sections=sections,
     )
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-from markupsafe import Markup
-
-from .. import __version__
 from ..compare.outline import Section
 from ..estimate.answer import Answer
 from ..estimate.budget import FITS, NO, TIGHT
@@ -15,10 +10,9 @@ from ..estimate.training import Training, TrainingBudget
 from ..language import N_, _, ngettext
 from ..model.diagnosis import Budget, BudgetPart
 from ..model.printable import one_line
-from ..report import svg
 from ..report.bars import BudgetView, view_budget
-from ..report.html import content_security_policy, style_sheet
-from ..report.pages import page_templates
+from ..report.html import style_sheet
+from ..report.pages import asset, render_page
 from .outline import cell_text, facts, headline, outline, short_tokens
 from .training_outline import training_headline, training_outline
 
@@ -76,28 +70,22 @@ def _page(
     heat: dict[str, object] | None,
     sections: tuple[Section, ...],
 ) -> str:
-    style = map_style()
-    template = page_templates(_asset).get_template("estimate.html.j2")
-    return (
-        template.render(
-            version=__version__,
-            title=one_line(title),
-            subject=one_line(
-                ngettext(
-                    "{path}: {family}, {number} layer", "{path}: {family}, {number} layers", model.architecture.layers
-                ).format(path=model.path, family=model.architecture.family, number=model.architecture.layers),
-                160,
-            ),
-            verdict=_SHOWN[verdict],
-            lines=lines,
-            bar=bar,
-            svg=svg,
-            heat=heat,
-            sections=sections,
-            style=Markup(style),
-            policy=content_security_policy(style, ()),
-        )
-        + "\n"
+    return render_page(
+        __package__,
+        "estimate.html.j2",
+        map_style(),
+        title=one_line(title),
+        subject=one_line(
+            ngettext(
+                "{path}: {family}, {number} layer", "{path}: {family}, {number} layers", model.architecture.layers
+            ).format(path=model.path, family=model.architecture.family, number=model.architecture.layers),
+            160,
+        ),
+        verdict=_SHOWN[verdict],
+        lines=lines,
+        bar=bar,
+        heat=heat,
+        sections=sections,
     )
 
 
@@ -120,8 +108,4 @@ def _is_asked(answer: Answer, concurrency: int, context: int) -> bool:
 
 def map_style() -> str:
     """The look of a page with a map."""
-    return f"{style_sheet()}\n{_asset('estimate.css')}"
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()
+    return f"{style_sheet()}\n{asset(__package__, 'estimate.css')}"

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-from markupsafe import Markup
-
-from .. import __version__
 from ..bundle.redact import mask_command
 from ..compare.outline import Section
 from ..forecast.html import map_style
 from ..language import _
 from ..model.printable import one_line
-from ..report import svg
-from ..report.html import content_security_policy
-from ..report.pages import page_templates
+from ..report.pages import asset, render_page
 from .finding import Level
 from .look import Outlook
 from .show import HEADS, MARKS, headline, measured_lines, sentence, told
@@ -26,24 +19,18 @@ _ATTENTION = (Level.FAIL, Level.WARN)
 
 def as_html(outlook: Outlook) -> str:
     """The page."""
-    style = f"{map_style()}\n{_asset('check.css')}"
     worst = next((level for level in MARKS if outlook.of(level)), Level.FINE)
     measured = tuple(one_line(line) for line in measured_lines(outlook))
     command = " ".join(mask_command(outlook.setup.command.given))
-    page = page_templates(_asset).get_template("check.html.j2")
-    return (
-        page.render(
-            version=__version__,
-            title=one_line(headline(outlook)),
-            subject=one_line(command, 160),
-            verdict=_VERDICTS[worst],
-            groups=[_group(outlook, level) for level in MARKS if outlook.of(level)],
-            sections=(Section(_("Measured"), measured),) if measured else (),
-            svg=svg,
-            style=Markup(style),
-            policy=content_security_policy(style, ()),
-        )
-        + "\n"
+    return render_page(
+        __package__,
+        "check.html.j2",
+        f"{map_style()}\n{asset(__package__, 'check.css')}",
+        title=one_line(headline(outlook)),
+        subject=one_line(command, 160),
+        verdict=_VERDICTS[worst],
+        groups=[_group(outlook, level) for level in MARKS if outlook.of(level)],
+        sections=(Section(_("Measured"), measured),) if measured else (),
     )
 
 
@@ -63,7 +50,3 @@ def _group(outlook: Outlook, level: Level) -> dict[str, object]:
             for each in outlook.of(level)
         ],
     }
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()

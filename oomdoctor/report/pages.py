@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
+from .. import __version__
 from ..language import _, chosen, ngettext, pgettext
-from .html import LANGUAGE_TAGS
+from . import svg
+from .html import LANGUAGE_TAGS, content_security_policy
+
+
+def asset(package: str, name: str) -> str:
+    """The text of a file in a package's folder of assets."""
+    return (files(package) / "assets" / name).read_text(encoding="utf-8").strip()
+
+
+def render_page(package: str, template: str, style: str, **shown: object) -> str:
+    """The page that a template of the package makes of `shown`, with its look and nothing that may be loaded or run."""
+    page = _templates(package).get_template(template)
+    policy = content_security_policy(style, ())
+    return page.render(version=__version__, svg=svg, style=Markup(style), policy=policy, **shown) + "\n"
 
 
 @cache
-def page_templates(load: Callable[[str], str]) -> Environment:
-    """Templates that `load` reads, and beside them `page.html.j2`, which they extend."""
+def _templates(package: str) -> Environment:
+    """The package's own, and beside them `page.html.j2`, which they extend."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
-        loader=FunctionLoader(lambda name: _asset(name) if name == "page.html.j2" else load(name)),
+        loader=FunctionLoader(lambda name: asset(__package__ if name == "page.html.j2" else package, name)),
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=["jinja2.ext.i18n"],
@@ -26,7 +40,3 @@ def page_templates(load: Callable[[str], str]) -> Environment:
     environment.install_gettext_callables(_, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined]
     environment.globals["language_tag"] = lambda: LANGUAGE_TAGS[chosen()]
     return environment
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-from markupsafe import Markup
-
-from .. import __version__
 from ..estimate.budget import FITS, NO
 from ..forecast.html import map_style
 from ..language import N_, _, tidy
 from ..model.printable import one_line
-from ..report import svg
-from ..report.html import content_security_policy
-from ..report.pages import page_templates
+from ..report.pages import asset, render_page
 from .conduct import Swept
 from .map import Entry, How, Map, room_of
 from .measure import Recipe
@@ -42,23 +35,17 @@ _SHADES = 4
 def swept_as_html(swept: Swept, recipe: Recipe) -> str:
     """The page."""
     found = swept.map
-    style = f"{map_style()}\n{_asset('sweep.css')}"
-    template = page_templates(_asset).get_template("sweep.html.j2")
-    return (
-        template.render(
-            version=__version__,
-            title=one_line(headline(found)),
-            subject=one_line(" ".join(recipe.shown[0]), 160),
-            verdict="fits" if found.safe else "no",
-            lines=facts(swept),
-            svg=svg,
-            heats=[_heat(found, page) for page in pages(found)],
-            legend=tidy(f"{legend(found)} {_(_COLOURS)}"),
-            sections=details(found),
-            style=Markup(style),
-            policy=content_security_policy(style, ()),
-        )
-        + "\n"
+    return render_page(
+        __package__,
+        "sweep.html.j2",
+        f"{map_style()}\n{asset(__package__, 'sweep.css')}",
+        title=one_line(headline(found)),
+        subject=one_line(" ".join(recipe.shown[0]), 160),
+        verdict="fits" if found.safe else "no",
+        lines=facts(swept),
+        heats=[_heat(found, page) for page in pages(found)],
+        legend=tidy(f"{legend(found)} {_(_COLOURS)}"),
+        sections=details(found),
     )
 
 
@@ -104,7 +91,3 @@ def _room(entry: Entry, found: Map) -> int | None:
     if entry.how is How.PREDICTED and entry.bytes is not None and entry.left_bytes is not None:
         return entry.bytes + entry.left_bytes
     return None
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()
