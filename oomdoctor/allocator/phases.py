@@ -6,17 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..language import N_
 from ..model.snapshot import ACTIONS, Annotation, IntColumn
+from .kinds import LifetimeKinds
 from .stacks import FORWARD, Category, StackReading
-
-if TYPE_CHECKING:
-    from .owners import Ownership
 
 PHASES = ("load", "forward", "backward", "optimizer", "prefill", "decode", "generate")
 """Phases are numbers of this; NONE where nothing tells."""
@@ -126,32 +123,32 @@ def phase_of_name(name: str) -> int:
     return found[0] if len(found) == 1 else NONE
 
 
-def moments_of(ownership: Ownership) -> Moments:
+def moments_of(kinds: LifetimeKinds) -> Moments:
     """The phase of each allocation for which something tells it."""
-    snapshot = ownership.snapshot
-    found: Moments | None = snapshot.derived.get(("moments", ownership.replay.device))
+    snapshot = kinds.snapshot
+    found: Moments | None = snapshot.derived.get(("moments", kinds.replay.device))
     if found is None:
-        found = snapshot.derived["moments", ownership.replay.device] = _moments(ownership)
+        found = snapshot.derived["moments", kinds.replay.device] = _moments(kinds)
     return found
 
 
-def _moments(ownership: Ownership) -> Moments:
-    trace, readings = ownership.replay.events, ownership.readings
+def _moments(kinds: LifetimeKinds) -> Moments:
+    trace, readings = kinds.replay.events, kinds.readings
     rows = np.flatnonzero(trace.action == _ALLOC)
     of_kind = np.asarray([_phase_of_stack(reading) for reading in readings], dtype=np.int64)
     stack = trace.stack[rows]
     has_stack = stack >= 0
     phase = np.where(has_stack, of_kind[stack], NONE)
     how = np.full(len(rows), _BY_NAMES, dtype=np.int64)
-    of_autograd = ~has_stack & (rows >= ownership.first_with_stack)
+    of_autograd = ~has_stack & (rows >= kinds.first_with_stack)
     phase[of_autograd], how[of_autograd] = BACKWARD, _BY_NO_FRAME
     if (phase == BACKWARD).any():
         # Where a model trains, attention names keys and values as well; with gradients off it does not.
         trains = np.asarray([not reading.gradients_off for reading in readings], dtype=np.bool_)
         phase[(phase == GENERATE) & has_stack & trains[stack]] = FORWARD_PASS
-    _annotate(_annotations(ownership), trace.time_us[rows], phase, how)
+    _annotate(_annotations(kinds), trace.time_us[rows], phase, how)
     if trace.note is not None:
-        of_note = np.asarray([*map(phase_of_name, ownership.snapshot.notes), NONE], dtype=np.int64)
+        of_note = np.asarray([*map(phase_of_name, kinds.snapshot.notes), NONE], dtype=np.int64)
         noted = of_note[trace.note[rows]]
         phase, how = np.where(noted >= 0, noted, phase), np.where(noted >= 0, _BY_NOTE, how)
     known = phase >= 0
@@ -187,10 +184,10 @@ def _tell_passes(size: IntColumn, phase: IntColumn, how: IntColumn) -> None:
     how[chosen[here]] = _BY_SIZES
 
 
-def _annotations(ownership: Ownership) -> list[Annotation]:
+def _annotations(kinds: LifetimeKinds) -> list[Annotation]:
     """Those of the replayed device, an outer one before those in it."""
-    device = ownership.replay.device
-    own = [each for each in ownership.snapshot.annotations if each.device == device]
+    device = kinds.replay.device
+    own = [each for each in kinds.snapshot.annotations if each.device == device]
     return sorted(own, key=lambda each: (each.begin_us, -(each.end_us or 1 << 62)))
 
 
@@ -214,9 +211,9 @@ def _phase_of_stack(reading: StackReading) -> int:
     return _OF_CATEGORY.get(reading.category, NONE)
 
 
-def phases(ownership: Ownership) -> tuple[Phase, ...]:
+def phases(kinds: LifetimeKinds) -> tuple[Phase, ...]:
     """What the program mostly did; what lies between two alike is like them."""
-    trace, moments = ownership.replay.events, moments_of(ownership)
+    trace, moments = kinds.replay.events, moments_of(kinds)
     if not len(moments.events):
         return ()
     edges = np.unique(np.linspace(0, len(trace), min(_CELLS, len(trace)) + 1).astype(np.int64))

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..language import N_
 from ..model.snapshot import ACTIONS, IntColumn
+from .kinds import LifetimeKinds
 from .phases import BACKWARD, FORWARD_PASS, LOAD, NONE, OPTIMIZER, Moments, is_annotated, moments_of
 from .replay import BEFORE_RING
 from .stacks import FORWARD, Category
-
-if TYPE_CHECKING:
-    from .owners import Ownership
 
 HOW_KNOWN = (
     "",
@@ -73,28 +70,28 @@ class Purposes:
     """Index into HOW_KNOWN."""
 
 
-def purposes_of(ownership: Ownership) -> Purposes:
+def purposes_of(kinds: LifetimeKinds) -> Purposes:
     """The category of each lifetime, and how it is known."""
-    lifetimes = ownership.replay.lifetimes
-    of_kind = np.asarray([_NUMBER[reading.category] for reading in ownership.readings], dtype=np.int64)
-    category = of_kind[ownership.kind]
+    lifetimes = kinds.replay.lifetimes
+    of_kind = np.asarray([_NUMBER[reading.category] for reading in kinds.readings], dtype=np.int64)
+    category = of_kind[kinds.kind]
     how = np.zeros(len(lifetimes), dtype=np.int64)
-    moments = moments_of(ownership)
+    moments = moments_of(kinds)
     if len(moments.events):
-        _by_annotation(ownership, moments, category, how)
-        _by_lifetime(ownership, moments, category, how)
-    _by_note(ownership, category, how)
+        _by_annotation(kinds, moments, category, how)
+        _by_lifetime(kinds, moments, category, how)
+    _by_note(kinds, category, how)
     return Purposes(category, how)
 
 
-def _by_annotation(ownership: Ownership, moments: Moments, category: IntColumn, how: IntColumn) -> None:
+def _by_annotation(kinds: LifetimeKinds, moments: Moments, category: IntColumn, how: IntColumn) -> None:
     """What no stack tells was allocated in a phase that the program named."""
     annotated = is_annotated(moments)
     if not annotated.any():
         return
     unknown = np.isin(category, [_NUMBER[Category.OTHER], _NUMBER[Category.UNKNOWN]])
-    rows = np.flatnonzero(unknown & (ownership.replay.lifetimes.start != BEFORE_RING))
-    start = ownership.replay.lifetimes.start[rows]
+    rows = np.flatnonzero(unknown & (kinds.replay.lifetimes.start != BEFORE_RING))
+    start = kinds.replay.lifetimes.start[rows]
     place = np.minimum(np.searchsorted(moments.events, start), len(moments.events) - 1)
     told = (moments.events[place] == start) & annotated[place]
     of_phase = np.full(NONE + 16, -1, dtype=np.int64)
@@ -105,9 +102,9 @@ def _by_annotation(ownership: Ownership, moments: Moments, category: IntColumn, 
     category[rows], how[rows] = found, _BY_ANNOTATION
 
 
-def _by_lifetime(ownership: Ownership, moments: Moments, category: IntColumn, how: IntColumn) -> None:
+def _by_lifetime(kinds: LifetimeKinds, moments: Moments, category: IntColumn, how: IntColumn) -> None:
     stretches = moments.joined()
-    lifetimes = ownership.replay.lifetimes
+    lifetimes = kinds.replay.lifetimes
     judged = np.isin(category, [_NUMBER[each] for each in _JUDGED]) & (lifetimes.start != BEFORE_RING)
     rows = np.flatnonzero(judged)
     if not len(rows) or not len(stretches.events):
@@ -119,8 +116,8 @@ def _by_lifetime(ownership: Ownership, moments: Moments, category: IntColumn, ho
     inside = (born >= 0) & (own | (stretches.stretch_after(start) == born))
     rows, start, end, born = rows[inside], start[inside], end[inside], born[inside]
     phase = stretches.phase_of_stretch(born)
-    outcome = _outcome(ownership, stretches, rows, born, phase)
-    by_alike = _by_alike(ownership, rows, outcome)
+    outcome = _outcome(kinds, stretches, rows, born, phase)
+    by_alike = _by_alike(kinds, rows, outcome)
     undecided = outcome == _NO
     outcome[undecided] = by_alike[undecided]
     told = np.where(undecided, _BY_ALIKE, _BY_LIFETIME)
@@ -134,9 +131,9 @@ def _by_lifetime(ownership: Ownership, moments: Moments, category: IntColumn, ho
     how[rows[left]] = told[left]
 
 
-def _outcome(ownership: Ownership, stretches: Moments, rows: IntColumn, born: IntColumn, phase: IntColumn) -> IntColumn:
+def _outcome(kinds: LifetimeKinds, stretches: Moments, rows: IntColumn, born: IntColumn, phase: IntColumn) -> IntColumn:
     """What became of each: saved for backward, temporary, left standing by its phase, or not known."""
-    count, lifetimes = len(ownership.replay.events), ownership.replay.lifetimes
+    count, lifetimes = len(kinds.replay.events), kinds.replay.lifetimes
     end = lifetimes.end[rows]
     freed = end < count
     last = stretches.stretch(end)
@@ -150,7 +147,7 @@ def _outcome(ownership: Ownership, stretches: Moments, rows: IntColumn, born: In
     outcome[freed & (phase == FORWARD_PASS) & (last > born + 1)] = _LEFT
     if not (stretches.phase == BACKWARD).any():
         # One long phase: what outlives the next allocation of its line may be kept from step to step.
-        kept = _outlives_the_next(ownership.kind[rows], lifetimes.start[rows], end)
+        kept = _outlives_the_next(kinds.kind[rows], lifetimes.start[rows], end)
         outcome[(outcome == _TEMPORARY) & kept] = _LEFT
     return outcome
 
@@ -164,20 +161,20 @@ def _outlives_the_next(kind: IntColumn, start: IntColumn, end: IntColumn) -> NDA
     return kept
 
 
-def _by_alike(ownership: Ownership, rows: IntColumn, outcome: IntColumn) -> IntColumn:
+def _by_alike(kinds: LifetimeKinds, rows: IntColumn, outcome: IntColumn) -> IntColumn:
     """Of what is not decided yet: what became of earlier blocks of the same stack and size, and where there were none
     of its size, of the same stack.
     """
-    kind, lifetimes = ownership.kind[rows], ownership.replay.lifetimes
-    wanted = np.zeros(len(ownership.readings), dtype=np.bool_)
+    kind, lifetimes = kinds.kind[rows], kinds.replay.lifetimes
+    wanted = np.zeros(len(kinds.readings), dtype=np.bool_)
     wanted[kind[outcome == _NO]] = True
     chosen = np.flatnonzero(wanted[kind])
     size = np.minimum(lifetimes.size_bytes[rows[chosen]], _SIZES - 1)
-    age = np.minimum(lifetimes.end[rows[chosen]], len(ownership.replay.events) - 1) - lifetimes.start[rows[chosen]]
+    age = np.minimum(lifetimes.end[rows[chosen]], len(kinds.replay.events) - 1) - lifetimes.start[rows[chosen]]
     found, had_any = _by_those_as_old(kind[chosen] * _SIZES + size, age, outcome[chosen])
     same_stack, _ = _by_those_as_old(kind[chosen], age, outcome[chosen])
     # What has no stack has nothing in common but its size.
-    has_stack = kind[chosen] < len(ownership.snapshot.stacks)
+    has_stack = kind[chosen] < len(kinds.snapshot.stacks)
     told = np.full(len(rows), _NO, dtype=np.int64)
     told[chosen] = np.where(had_any | ~has_stack, found, same_stack)
     return told
@@ -202,12 +199,12 @@ def _by_those_as_old(key: IntColumn, age: IntColumn, outcome: IntColumn) -> tupl
     return found, any_
 
 
-def _by_note(ownership: Ownership, category: IntColumn, how: IntColumn) -> None:
+def _by_note(kinds: LifetimeKinds, category: IntColumn, how: IntColumn) -> None:
     """What the program itself says of an allocation, when it is made or later."""
-    trace, lifetimes = ownership.replay.events, ownership.replay.lifetimes
+    trace, lifetimes = kinds.replay.events, kinds.replay.lifetimes
     if trace.note is None:
         return
-    of_note = np.asarray([*map(_category_of_note, ownership.snapshot.notes), -1], dtype=np.int64)
+    of_note = np.asarray([*map(_category_of_note, kinds.snapshot.notes), -1], dtype=np.int64)
     found = np.where(lifetimes.start >= 0, of_note[trace.note[lifetimes.start]], -1)
     for event in np.flatnonzero((trace.action == _ANNOTATE) & (of_note[trace.note] >= 0)).tolist():
         found[lifetimes.live_after(event) & (lifetimes.address == trace.address[event])] = of_note[trace.note[event]]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .blocks import Block, Pool, Reservation, merge
 from .device import Device
 from .rounding import page_size
-
-if TYPE_CHECKING:
-    from .allocator import CachingAllocator
+from .settings import AllocatorSettings
 
 _WITHOUT_TOTAL_BYTES = 1 << 42
 """Addresses of a reservation where the size of the card is not known; never a bound in practice."""
+
+
+class SegmentKeeper(Protocol):
+    """What growing a segment asks of the allocator that keeps it."""
+
+    device: Device
+    settings: AllocatorSettings
+
+    def age_of_new_segment(self) -> int:
+        """What its blocks are told apart by from others of their size."""
+
+    def count(self, change_bytes: int) -> None:
+        """Keep the sum of what is reserved."""
 
 
 def reach(block: Block) -> int:
@@ -21,7 +32,7 @@ def reach(block: Block) -> int:
     return block.size + (behind.size if behind is not None and not behind.mapped else 0)
 
 
-def grow(allocator: CachingAllocator, pool: Pool, stream: int, size: int) -> Block | None:
+def grow(allocator: SegmentKeeper, pool: Pool, stream: int, size: int) -> Block | None:
     """A block of at least that size, with pages mapped for what is missing; None where there are none left."""
     block = _place(allocator, pool, stream, size)
     if not block.mapped and not _map(allocator, block, min(block.size, size)):
@@ -72,7 +83,7 @@ def reservation_size(device: Device, page_bytes: int) -> int:
     return -(-wanted // page_bytes) * page_bytes
 
 
-def reserve(allocator: CachingAllocator, pool: Pool, stream: int) -> Block:
+def reserve(allocator: SegmentKeeper, pool: Pool, stream: int) -> Block:
     """New addresses, none of them mapped."""
     page = page_size(small=pool.small, settings=allocator.settings)
     size = reservation_size(allocator.device, page)
@@ -83,7 +94,7 @@ def reserve(allocator: CachingAllocator, pool: Pool, stream: int) -> Block:
     return block
 
 
-def _place(allocator: CachingAllocator, pool: Pool, stream: int, size: int) -> Block:
+def _place(allocator: SegmentKeeper, pool: Pool, stream: int, size: int) -> Block:
     """`find_expandable_block`: the lowest addresses that are free or unmapped and long enough."""
     for unmapped in pool.unmapped(stream):
         first = unmapped
@@ -100,7 +111,7 @@ def _place(allocator: CachingAllocator, pool: Pool, stream: int, size: int) -> B
     return reserve(allocator, pool, stream)
 
 
-def _map(allocator: CachingAllocator, block: Block, size: int) -> bool:
+def _map(allocator: SegmentKeeper, block: Block, size: int) -> bool:
     """Map pages for the first `size` bytes of an unmapped block; whether there were enough (`map_block`)."""
     reservation = block.reservation
     if reservation is None or block.mapped:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ...model.devices import DeviceProcess
-from .piece import CLOCK, MOST_DEVICES, Draft, Memory, Piece, TableLine, clock_time, size
+from ..times import CLOCK, clock_time
+from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, size
 
 ANCHORS = ("iB /", "NVIDIA-SMI", "Processes:", "Process name")
 """Every table holds one of these."""

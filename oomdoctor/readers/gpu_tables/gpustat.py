@@ -6,8 +6,8 @@ import re
 
 from ...model.devices import DeviceProcess
 from ...model.units import MIB
-from ..log.prefixes import unix_time
-from .piece import CLOCK, Draft, Memory, Piece, TableLine, clock_time, ratio, whole
+from ..times import CLOCK, clock_time, unix_time
+from .piece import Draft, Memory, Piece, TableLine, ratio, whole
 
 ANCHORS = (" MB |",)
 JSON_ANCHORS = ('"memory.used"', '"query_time"')

@@ -6,7 +6,8 @@ import re
 
 from ...model.devices import DeviceProcess
 from ...model.units import MIB
-from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, moment, ratio, whole
+from ..times import moment
+from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, ratio, whole
 
 ANCHORS = ("# gpu  ", "# Idx  ", "#YYYYMMDD", "#HH:MM:SS")
 
@@ -106,4 +107,4 @@ def _time(row: dict[str, str], line: TableLine) -> float | None:
     date, clock = _DATE.fullmatch(row.get("date", "")), _CLOCK.fullmatch(row.get("time", ""))
     if date is None or clock is None:
         return line.time_seconds
-    return moment(date[1], date[2], date[3], clock[0])
+    return moment(int(date[1]), int(date[2]), int(date[3]), clock[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import lru_cache
 
 from ...model.devices import DeviceProcess, DeviceReading
@@ -138,33 +137,6 @@ class Piece:
     def note(self, sentence: str) -> None:
         """Something that the reader of the report must know of this input."""
         self.memory.notes.setdefault(sentence)
-
-
-CLOCK = re.compile(r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}")
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
-    )
-}
-
-
-def clock_time(text: str) -> float | None:
-    """Unix time of `Thu Mar  7 21:49:33 2024`; no zone is printed, it is read as UTC."""
-    if CLOCK.fullmatch(text) is None or text[4:7] not in _MONTHS:
-        return None
-    return moment(text[20:24], _MONTHS[text[4:7]], text[8:10], text[11:19])
-
-
-@lru_cache(maxsize=256)
-def moment(year: str, month: str | int, day: str, clock: str) -> float | None:
-    """Unix time of a date and `21:49:33`, read as UTC; None where there is no such day."""
-    hour, minute, second = clock.split(":")
-    try:
-        when = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
-        return when.timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def whole(text: str | None) -> int | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 from ...model.devices import DeviceProcess
-from .piece import ARTEFACTS, MOST_DEVICES, Draft, Memory, Piece, TableLine, is_artefact, moment, ratio, size, whole
+from ..times import moment
+from .piece import ARTEFACTS, MOST_DEVICES, Draft, Memory, Piece, TableLine, is_artefact, ratio, size, whole
 
 ANCHORS = ("memory.used", "memory.total", "memory.free", "used_gpu_memory", "used_memory", "--query-", " MiB, ")
 
@@ -181,7 +182,7 @@ def _column(cell: str) -> tuple[str, str]:
 def _draft(row: _Row, line: TableLine) -> Draft:
     mig = _text(row, "mig.mode.current")
     time = _TIME.fullmatch(_text(row, "timestamp") or "")
-    stamp = None if time is None else moment(time[1], time[2], time[3], time[4])
+    stamp = None if time is None else moment(int(time[1]), int(time[2]), int(time[3]), time[4])
     return Draft(
         index=_number(row, "index"),
         line=line.number,

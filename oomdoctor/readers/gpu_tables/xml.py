@@ -7,7 +7,8 @@ import re
 from dataclasses import replace
 
 from ...model.devices import DeviceProcess
-from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, clock_time, ratio, size, whole
+from ..times import clock_time
+from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, ratio, size, whole
 
 ANCHORS = ("<nvidia_smi_log", "<fb_memory_usage>")
 

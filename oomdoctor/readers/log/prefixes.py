@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from functools import lru_cache
 
 from ..text import clean
+from ..times import unix_time
 
 
 @dataclass(slots=True)
@@ -128,7 +127,6 @@ def _csv_row(match: re.Match[str], line: Stripped) -> None:
     line.text = line.text[match.end() :].rstrip().removesuffix('"').replace('""', '"')
 
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
 _TENSOR_RANK = re.compile(r"(?<![A-Za-z])TP(\d{1,4})(?![0-9])")
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -248,24 +246,3 @@ def _candidates(text: str) -> tuple[_Prefix, ...]:
     if first.isalpha() and first.isascii():
         return (_SYSTEM_LOG, _COMPOSE, _ACTIONS) if "\t" in text else (_SYSTEM_LOG, _COMPOSE)
     return ()
-
-
-def unix_time(text: str) -> float | None:
-    """Unix seconds of an ISO-like time; without a zone it is read as UTC. None when it is not a time."""
-    match = _TIME.fullmatch(text)
-    if match is None:
-        return None
-    whole = _whole_seconds(match[1], match[2], match[4] or "Z")
-    return None if whole is None else whole + float(f"0.{match[3] or 0}")
-
-
-@lru_cache(maxsize=256)
-def _whole_seconds(day: str, clock: str, zone: str) -> float | None:
-    """Remembers the latest ones: a busy log has many lines to the second."""
-    zone = zone.replace("Z", "+00:00")
-    if ":" not in zone:
-        zone = f"{zone[:3]}:{zone[3:]}"
-    try:
-        return datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(timezone.utc).timestamp()
-    except (ValueError, OverflowError):
-        return None

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
 
-from .prefixes import unix_time
+from ..times import MONTHS, moment, unix_time
 
 YEARLESS = 1972
 """The year that times without one are put in: a leap year, before any log."""
 
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
-    )
-}
-_MONTH = "|".join(_MONTHS)
+_MONTH = "|".join(MONTHS)
 _REACH = 200
 """Characters of a line in which its time stands."""
 _ANY = re.compile(r"\d\d:\d\d:\d\d|\d{16}")
@@ -43,25 +36,16 @@ def stamp_of(text: str) -> float | None:
     if found := _ISO.search(text):
         return unix_time(found[0])
     if found := _SLASHES.search(text):
-        return _moment(int(found[1]), int(found[2]), int(found[3]), found[4], found[5])
+        return moment(int(found[1]), int(found[2]), int(found[3]), found[4], found[5])
     if found := _NAMED.search(text):
         year = int(found["early"] or found["late"] or YEARLESS)
-        return _moment(year, _MONTHS[found["month"]], int(found["day"]), found["clock"], found["part"])
+        return moment(year, MONTHS[found["month"]], int(found["day"]), found["clock"], found["part"])
     if found := _SERVER.search(text):
-        return _moment(int(found["year"]), _MONTHS[found["month"]], int(found["day"]), found["clock"], None)
+        return moment(int(found["year"]), MONTHS[found["month"]], int(found["day"]), found["clock"], None)
     if found := _LEVELLED.search(text):
-        return _moment(YEARLESS, int(found[1]), int(found[2]), found[3], found[4])
+        return moment(YEARLESS, int(found[1]), int(found[2]), found[3], found[4])
     if found := _MICROSECONDS.search(text):
         return int(found[1]) / 1e6
     if found := _NANOSECONDS.search(text):
         return int(found[1]) / 1e9
     return None
-
-
-def _moment(year: int, month: int, day: int, clock: str, part: str | None) -> float | None:
-    hour, minute, second = map(int, clock.split(":"))
-    try:
-        whole = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return whole + float(f"0.{part or 0}")

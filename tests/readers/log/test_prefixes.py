@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from oomdoctor.readers.log.prefixes import strip, strip_log_header, unix_time
+from oomdoctor.readers.log.prefixes import strip, strip_log_header
+from oomdoctor.readers.times import unix_time
 
 NOON = 1741384173.0  # 2025-03-07 21:49:33 UTC
 
