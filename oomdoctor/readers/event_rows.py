@@ -24,18 +24,10 @@ from ..errors import InputRefused
 from ..model.snapshot import IntColumn
 from .pickle_operations import (
     BINGET,
-    BININT,
-    BININT1,
-    BININT2,
     EMPTY_LIST,
-    LONG1,
     LONG_BINGET,
-    MEMOIZE,
-    NONE,
     PADDING,
-    PAIR_END,
     SETITEMS,
-    SHORT_TEXT,
     fetch,
     last_place,
     walk,
@@ -43,6 +35,7 @@ from .pickle_operations import (
 )
 from .pickles import SHARE_OF_READING, Tell
 from .row_layout import START, Kind, Layout, find_layout
+from .row_values import RowValues, mask
 
 _FRAMES = re.compile(rb"\]\x94((?:\((?:h.|j....){2,}e|(?:h.|j....)a)?)u", re.DOTALL)
 _FEWEST_ROWS = 8
@@ -52,7 +45,6 @@ _PIECE = 1 << 15
 _LONGEST = 1 << 20
 """Bytes of frames in a row."""
 _WORTH_CUTTING_BYTES = 1 << 18
-_NOT_ASCII = np.uint64(0x8080_8080_8080_8080)
 _MOST_ROUNDS = 4
 _FIRST_LONG_INDEX = 256
 """What lies below it in the memo is referred to by one byte, which is not worth telling from other bytes."""
@@ -167,7 +159,7 @@ class _Lists(dict[bytes, int]):
 class _Rows:
     def __init__(self, payload: bytes, layout: Layout, tell: Tell) -> None:
         self.payload, self.layout, self.tell = payload, layout, tell
-        self.words: NDArray[np.uint64] = np.ndarray((len(payload) - 7,), np.dtype("<u8"), payload, strides=(1,))
+        self.values = RowValues(payload)
         self.start = self._starts()
         self.ok = np.ones(len(self.start), dtype=np.bool_)
         self.puts = np.ones(len(self.start), dtype=np.int64)
@@ -190,7 +182,7 @@ class _Rows:
             found.append(at[at < len(bytes_) - PADDING])
         start: IntColumn = np.concatenate(found)
         word = int.from_bytes(first[:8].ljust(8, b"\0"), "little")
-        begun: IntColumn = start[(self.words[start] & _mask(min(len(first), 8))) == word]
+        begun: IntColumn = start[(self.values.words[start] & mask(min(len(first), 8))) == word]
         return begun
 
     def cut(self) -> CutStream | None:
@@ -226,112 +218,29 @@ class _Rows:
 
     def _read(self, part: slice, columns: list[IntColumn]) -> None:
         start, ok, limit = self.start[part], self.ok[part], len(self.payload) - PADDING
+        values = self.values
         at = start + len(START)
         for place, (key, kind) in enumerate(zip(self.layout.keys, self.layout.kinds, strict=False)):
-            self._expect(at, key, ok)
+            values.expect(at, key, ok)
             at += len(key)
-            word = self.words[at]
+            word = self.values.words[at]
             operation = word.astype(np.uint8)
             if kind is Kind.NUMBER:
-                length = self._numbers(at, word, operation, columns[place])
+                length = values.numbers(at, word, operation, columns[place])
             elif kind is Kind.PAIR:
-                length = self._pairs(at, word, operation, columns[place], self.puts[part])
+                length = values.pairs(at, word, operation, columns[place], self.puts[part])
             else:
-                length = self._texts(at, word, operation, columns[place], self.puts[part], is_action=not place)
+                length = values.texts(at, word, operation, columns[place], self.puts[part], is_action=not place)
             ok &= (length > 0) & (at + length < limit)
             at = np.where(ok, at + length, start)
         if len(self.layout.keys) > len(self.layout.kinds):
-            self._expect(at, self.layout.keys[-1], ok)
+            values.expect(at, self.layout.keys[-1], ok)
             at = np.where(ok, at + len(self.layout.keys[-1]), start)
         self._finish(part, at)
 
-    def _expect(self, at: IntColumn, operation: bytes, ok: NDArray[np.bool_]) -> None:
-        ok &= (self.words[at] & _mask(len(operation))) == np.uint64(int.from_bytes(operation, "little"))
-
-    def _numbers(
-        self, at: IntColumn, word: NDArray[np.uint64], operation: NDArray[np.uint8], value: IntColumn
-    ) -> IntColumn:
-        """Puts the number that stands at each place into `value`; returns its length, 0 where none stands there."""
-        length = np.zeros(len(at), dtype=np.int64)
-        value[:] = 0
-        for code, bits in ((BININT1, 8), (BININT2, 16), (BININT, 32)):
-            rows = np.flatnonzero(operation == code)
-            if len(rows):
-                part = (word[rows] >> np.uint64(8)) & np.uint64((1 << bits) - 1)
-                value[rows] = part.astype(np.int64) if code != BININT else part.astype(np.uint32).astype(np.int32)
-                length[rows] = 1 + bits // 8
-        rows = np.flatnonzero(operation == LONG1)
-        if len(rows):
-            size = ((word[rows] >> np.uint64(8)) & np.uint64(0xFF)).astype(np.int64)
-            if int(size.min()) < 1 or int(size.max()) > 8:
-                fits = (size > 0) & (size <= 8)
-                rows, size = rows[fits], size[fits]
-            # Shifted up and down again, so that the sign of the number fills what is above it.
-            shift = 64 - 8 * size
-            value[rows] = (self.words[at[rows] + 2] << shift.astype(np.uint64)).astype(np.int64) >> shift
-            length[rows] = 2 + size
-        return length
-
-    def _pairs(
-        self,
-        at: IntColumn,
-        word: NDArray[np.uint64],
-        operation: NDArray[np.uint8],
-        value: IntColumn,
-        puts: IntColumn,
-    ) -> IntColumn:
-        """The same for pairs of numbers, each of which fits in 31 bits."""
-        first, second = np.empty(len(at), dtype=np.int64), np.empty(len(at), dtype=np.int64)
-        length = self._numbers(at, word, operation, first)
-        behind = self.words[np.minimum(at + length, len(self.payload) - PADDING)]
-        more = self._numbers(at + length, behind, behind.astype(np.uint8), second)
-        end = np.minimum(at + length + more, len(self.payload) - PADDING)
-        made = (self.words[end] & _mask(len(PAIR_END))) == np.uint64(int.from_bytes(PAIR_END, "little"))
-        made &= (length > 0) & (more > 0) & ((first | second) >> 31 == 0)
-        value[:] = (first << 32) | second
-        puts += made
-        return np.where(made, length + more + len(PAIR_END), 0)
-
-    def _texts(
-        self,
-        at: IntColumn,
-        word: NDArray[np.uint64],
-        operation: NDArray[np.uint8],
-        value: IntColumn,
-        puts: IntColumn,
-        is_action: bool,
-    ) -> IntColumn:
-        """The same for texts: the place of each in the memo, -1 less its length for one that stands here.
-
-        No action stands here.
-        """
-        length = np.zeros(len(at), dtype=np.int64)
-        value[:] = -1
-        for code, bits in ((BINGET, 8), (LONG_BINGET, 32)):
-            rows = np.flatnonzero(operation == code)
-            value[rows] = (word[rows] >> np.uint64(8)) & np.uint64((1 << bits) - 1)
-            length[rows] = 1 + bits // 8
-        if not is_action:
-            length[operation == NONE] = 1
-            rows = np.flatnonzero(operation == SHORT_TEXT)
-            size = ((word[rows] >> np.uint64(8)) & np.uint64(0xFF)).astype(np.int64)
-            kept = at[rows] + 2 + size < len(self.payload) - PADDING
-            rows, size = rows[kept], size[kept]
-            kept = self.words[at[rows] + 2 + size].astype(np.uint8) == MEMOIZE
-            # Of what is not ASCII the unpickler finds out whether it is UTF-8.
-            kept &= (self.words[at[rows] + 2] & _NOT_ASCII & _masks(np.minimum(size, 8))) == 0
-            for row in np.flatnonzero(kept & (size > 8)).tolist():
-                begin = int(at[rows[row]]) + 2
-                kept[row] = self.payload[begin : begin + int(size[row])].isascii()
-            rows = rows[kept]
-            length[rows] = 3 + size[kept]
-            value[rows] = -1 - size[kept]
-            puts[rows] += 1
-        return length
-
     def _finish(self, part: slice, at: IntColumn) -> None:
         """Reads the end of each row, or frames that another row wrote and the end; of other frames the beginning."""
-        word = self.words[at]
+        word = self.values.words[at]
         operation = word.astype(np.uint8)
         if len(self.layout.keys) == len(self.layout.kinds):
             rows = np.flatnonzero(operation == SETITEMS)
@@ -505,14 +414,3 @@ def _running(values: IntColumn, firsts: IntColumn, lasts: IntColumn) -> IntColum
     before = np.cumsum(values[index]) - values[index]
     running: IntColumn = before - np.repeat(before[begins], counts)
     return running
-
-
-def _mask(length: int) -> Any:
-    return np.uint64((1 << 8 * length) - 1)
-
-
-def _masks(lengths: IntColumn) -> NDArray[np.uint64]:
-    """Of the lowest 0 to 8 bytes. (A shift by 64 would do nothing.)"""
-    masks = np.asarray([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint64)
-    chosen: NDArray[np.uint64] = masks[lengths]
-    return chosen
