@@ -28,11 +28,12 @@ from ..facts.series import all_series
 from ..facts.simulation import Tell
 from ..facts.stack_trees import stack_trees
 from ..language import LANGUAGES, N_, _, chosen
-from ..model.diagnosis import Diagnosis, Environment
+from ..model.diagnosis import Diagnosis, Environment, Verdict
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
+from ..playbook.precedents import by_precedent
 from ..readers.inputs import Progress, read_inputs
 from .figures import notes_on_figures
 from .looks import notes_on_looks
@@ -88,6 +89,9 @@ def diagnose_evidence(
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
+    failed = verdict in (Verdict.OUT_OF_MEMORY, Verdict.UNDETERMINED) and not quoted
+    if failed and not evidence.snapshots and not evidence.runs:  # precedents are reports of words alone
+        findings = (*findings, *by_precedent(playbook, facts, findings))
     diagnosis = Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts),

@@ -232,14 +232,24 @@ def why(verdict: Verdict, findings: Sequence[Finding]) -> str:
             Verdict.UNDETERMINED: _("No rule of the playbook matches, so the cause is unknown."),
         }.get(verdict, _("No rule of the playbook matches, so the cause is unknown; see what evidence is missing."))
     first = findings[0]
+    if first.by_precedent:
+        said = _(
+            "No rule of the playbook tells the cause. In public reports like this one it often was: {title} ({rule})."
+        )
+        return said.format(title=_within_a_sentence(first.title), rule=first.rule)
     sureness = {
         "confirmed": _("The cause is confirmed"),
         "likely": _("The likely cause"),
         "possible": _("A possible cause"),
     }[first.confidence.value]
-    title = first.title[:1].lower() + first.title[1:] if first.title[:2].istitle() else first.title
+    title = _within_a_sentence(first.title)
     said = _("{sureness}: {title}, held by {owner} ({rule}).") if first.owner else _("{sureness}: {title} ({rule}).")
     return said.format(sureness=sureness, title=title, owner=told(first.owner or ""), rule=first.rule)
+
+
+def _within_a_sentence(title: str) -> str:
+    """A name in capitals stays as it is."""
+    return title[:1].lower() + title[1:] if title[:2].istitle() else title
 
 
 def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet) -> str:

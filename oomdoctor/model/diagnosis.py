@@ -118,6 +118,8 @@ class Finding:
     explains_bytes: int | None = None
     degraded: bool = False
     """The program goes on, slower or after recovering: the verdict is 'degraded', not 'out-of-memory'."""
+    by_precedent: bool = False
+    """The input leaves the rule open; it is told because reports like this one often had its cause."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,13 @@ def match_rules(playbook: Playbook, facts: FactSet) -> tuple[Finding, ...]:
     for rule in playbook.rules:
         for outcome in outcomes(rule, facts):
             if outcome.outcome is Outcome.MATCHED:
-                found.append((rule, _Writer(outcome, facts).finding()))
+                found.append((rule, finding_of(outcome, facts)))
     return _ranked(found)
+
+
+def finding_of(outcome: RuleOutcome, facts: FactSet) -> Finding:
+    """The texts of a rule that matched, filled. Raises ValueError where it did not match."""
+    return _Writer(outcome, facts).finding()
 
 
 def outcomes(rule: Rule, facts: FactSet) -> Iterator[RuleOutcome]:

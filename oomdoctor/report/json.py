@@ -81,6 +81,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "family": finding.family,
         "title": finding.title,
         "confidence": finding.confidence.value,
+        "by_precedent": finding.by_precedent,
         "scope": dict(finding.scope),
         "explain": finding.explain,
         "owner": finding.owner,

@@ -1,0 +1,58 @@
+"""Write oomdoctor/playbook/precedents.json from labelled public reports: `make_precedents.py REPORTS.jsonl …`.
+
+Each line is one report: `source` (owner/repository#number), `log` (what was pasted), `launch` (the command or null) and
+`cause`. Their texts are others' and stay outside the project; what is kept is the cause, the address, and the signs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from oomdoctor.diagnose.pipeline import diagnose
+from oomdoctor.playbook.causes import FAMILY_OF
+from oomdoctor.playbook.precedents import signs_of
+
+TARGET = Path(__file__).parent.parent / "oomdoctor" / "playbook" / "precedents.json"
+_ADDRESS = re.compile(r"[\w.-]+/[\w.-]+#\d+")
+_NO_CAUSE = "none"
+"""Of reports in which nothing failed."""
+_FEWEST_REPORTS = 2
+"""With a sign that is kept."""
+
+
+def main(files: list[str]) -> None:
+    """Read the reports, and write what is kept of them."""
+    read = []
+    for line in (line for name in files for line in Path(name).read_text(encoding="utf-8").splitlines()):
+        report = json.loads(line)
+        if report["cause"] == _NO_CAUSE:
+            continue
+        if report["cause"] not in FAMILY_OF:
+            sys.exit(f"{report['source']}: no cause is called {report['cause']}")
+        address = _ADDRESS.match(report["source"])
+        read.append((address[0] if address else "", report["cause"], _signs(report["log"], report["launch"])))
+    count = Counter(sign for _source, _cause, signs in read for sign in signs)
+    signs = sorted(sign for sign, number in count.items() if number >= _FEWEST_REPORTS)
+    number = {sign: place for place, sign in enumerate(signs)}
+    kept = sorted(
+        (source, cause, sorted(number[sign] for sign in own if sign in number)) for source, cause, own in read
+    )
+    lines = ",\n".join(json.dumps(report, separators=(",", ":")) for report in kept)
+    TARGET.write_text(f'{{"signs":{json.dumps(signs, indent=0)},\n"reports":[\n{lines}\n]}}\n', encoding="utf-8")
+    print(f"{len(kept)} reports, {len(signs)} signs")
+
+
+def _signs(log: str, launch: str | None) -> frozenset[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.log"
+        path.write_text(log, encoding="utf-8")
+        return signs_of(diagnose([path], command=launch).facts)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
