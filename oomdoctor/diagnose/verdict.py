@@ -21,6 +21,8 @@ FINGERPRINT_VERSION = 1
 
 _RAN_OUT = re.compile(r"device out of memory|CUDA out of memory in process \d+")
 """How `facts.incidents` calls a failed request of a device."""
+_OF_A_JOB = ("the program", "step ", "task ")
+"""How a failure's place begins where it is that of a job, or says nothing."""
 _OF_NO_KIND = frozenset({FREE, BEYOND_CAP, IN_USE, UNDIVIDED, OF_NO_KIND, WITHOUT_STACK, BY_VARIABLES, BY_NO_VARIABLE})
 """Parts of a budget that say neither what the memory is for nor whose it is."""
 
@@ -116,7 +118,7 @@ def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
     if wanted is not None and there is not None and not incident.is_memory:
         found.append(_("{size} wanted, {there} there").format(size=format_bytes(wanted), there=format_bytes(there)))
     limit = _number("host.job_limit_bytes", facts)
-    if limit is not None and not found and incident.where == "the program":
+    if limit is not None and not found and incident.where.startswith(_OF_A_JOB):
         found.append(_("the limit was {size}").format(size=format_bytes(limit)))
     return found
 

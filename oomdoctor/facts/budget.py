@@ -31,6 +31,8 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
     found: list[Budget | None] = [*device_budgets(evidence, facts), _engine(facts)]
     for run in evidence.runs:
         found += [_host(run, facts), _cgroup(run), _process_limit(run, facts)]
+    if not evidence.runs:
+        found.append(_stated_limit(facts))
     return tuple(budget for budget in found if budget is not None)
 
 
@@ -94,6 +96,34 @@ def _cgroup(run: RunRecord) -> Budget | None:
             (N_("others in the cgroup, page cache included"), used - own, "computed"),
         ]
     return close("cgroup", limit, [*wanted, (N_("below the limit at the last sample"), limit - used, "computed")])
+
+
+def _stated_limit(facts: FactSet) -> Budget | None:
+    """The limit of a container or job in which something was killed, with what the kernel or its system says of it."""
+    value = Values(facts, None)
+    cgroup, job = value("host.cgroup_limit_bytes"), value("host.job_limit_bytes")
+    in_cgroup = cgroup is not None and facts.value("host.kernel_killed") == "memcg"
+    limit = cgroup if in_cgroup else job
+    if limit is None:
+        return None
+    victim, sampled = value("host.kernel_victim_bytes"), value("host.job_sampled_bytes")
+    used = value("host.cgroup_used_bytes" if in_cgroup else "host.job_used_bytes")
+    used = None if used is None else min(used, limit)
+    printed = N_("printed by the program")
+    wanted: list[Wanted] = [(N_("what the kernel killed"), victim, printed)]
+    if used is None:
+        wanted.append((N_("the most that accounting sampled"), sampled, printed))
+    else:
+        others = used - (victim or 0)
+        wanted += [
+            (
+                N_("others in the cgroup, page cache included") if victim else N_("used in the cgroup"),
+                others,
+                "computed",
+            ),
+            (N_("below the limit"), limit - used, "computed"),
+        ]
+    return close("cgroup" if in_cgroup else N_("job or container"), limit, wanted)
 
 
 def _process_limit(run: RunRecord, facts: FactSet) -> Budget | None:

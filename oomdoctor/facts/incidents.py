@@ -152,7 +152,9 @@ def _of_events(evidence: Evidence) -> Iterator[Incident]:
     told = list(_each_told(evidence))
     incidents = {id(event): incident for event, incident in told}
     for witnesses in failures_of(event for event, _ in told):
-        yield incidents[id(max(witnesses, key=says))]
+        named = next((incidents[id(one)].where for one in witnesses if one.word("node")), None)
+        fullest = incidents[id(max(witnesses, key=says))]
+        yield fullest if named is None else replace(fullest, where=named)
 
 
 def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
@@ -201,6 +203,8 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
     if event.kind is EventKind.PROCESS_KILLED and not is_bare_kill(event):
         return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
+    if event.kind is EventKind.MEMORY_LIMIT_HIT and event.fields.get("of_node") is True:
+        return N_("the node ran low on memory, says {value}").format(value=event.word("system"))
     if event.word("cause") == "probe":
         return N_("killed because its probe failed, says {value}").format(value=event.word("reported_by"))
     if event.fields.get("request_impossible") is True:
@@ -276,6 +280,10 @@ def is_vanished_worker(exception_type: str | None, message: str | None) -> bool:
 def _place(event: LogEvent) -> str:
     if event.rank is not None:
         return N_("rank {rank}").format(rank=event.rank)
+    if event.word("node") and event.word("tasks"):
+        return N_("task {tasks} on {node}").format(tasks=event.word("tasks"), node=event.word("node"))
+    if event.word("step"):
+        return N_("step {step}").format(step=event.word("step"))
     return str(event.fields.get("engine") or N_("the program"))
 
 

@@ -63,13 +63,19 @@ class EventKind(str, Enum):
     """requested_bytes, recovered (bool), engine"""
     PROCESS_KILLED = "process-killed"
     """signal (int), exit_code (int), pid, program, reported_by (shell|elastic|deepspeed|spawn|dataloader|ray|kubernetes|docker|slurm|systemd|vllm|
-    process-pool|multiprocessing|compiler|…), oom_stated (bool: the reporter itself says memory was why), guess_only (bool: it lists memory among guesses)"""
+    process-pool|multiprocessing|compiler|systemd-oomd|earlyoom|nohang|…), oom_stated (bool: the reporter itself says memory was why), guess_only
+    (bool: it lists memory among guesses), cause (probe: a failed probe of the container), rss_bytes (of the victim), limit_bytes and peak_bytes (of
+    the container or unit), restarts (of the container so far), node and tasks (where, as Slurm numbers them), available_bytes, used_bytes and
+    total_bytes (of the machine), pressure (0..1: share of the time that tasks stalled on memory, where that was why)"""
     KERNEL_OOM = "kernel-oom"
     """The kernel's killer. constraint (global|memcg), pid, program, anon_rss_bytes, shmem_rss_bytes, total_vm_bytes, oom_score_adj,
-    cgroup, limit_bytes, usage_bytes, swap_counts (True: these two are of memory and swap together)"""
+    cgroup, limit_bytes, usage_bytes, swap_counts (True: these two are of memory and swap together), resident_bytes (of the victim, compressed memory included: macOS),
+    reported_by (kubelet: it retells the kernel's line), platform (macos)"""
     MEMORY_LIMIT_HIT = "memory-limit-hit"
-    """A job system or container says its own memory limit was hit. system (slurm|kubernetes|docker|ray|systemd|yarn|…),
-    limit_bytes, used_bytes, total_bytes, threshold, count, top_processes (tuple of (pid, bytes, command))"""
+    """A job system or container says its own memory limit was hit; with of_node (True) that the node's memory was nearly full.
+    system (slurm|kubernetes|docker|ray|systemd|yarn|…), limit_bytes, used_bytes, sampled_bytes (the most that accounting sampled, which may
+    have missed the peak), total_bytes, threshold (0..1) or threshold_bytes (to be left on the node), available_bytes, count, step (of the job),
+    program (the evicted container), container_used_bytes and container_request_bytes (of it), top_processes (tuple of (pid, bytes, command))"""
     SHM_EXHAUSTED = "shm-exhausted"
     """requested_bytes, path, signal, reason_unstated (bool: it could not be opened; the limit on open files does that too)"""
     OOM_KILL_COUNT = "oom-kill-count"

@@ -85,6 +85,7 @@ def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
         EventKind.MEMORY_LIMIT_HIT,
         line,
         system="ray",
+        of_node=True,
         used_bytes=size(match["used"]),
         total_bytes=size(match["total"]),
         threshold=float(threshold[1]) if threshold else None,
@@ -94,7 +95,9 @@ def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
 
 def _cut_ray_monitor(match: re.Match[str], line: Line) -> LogEvent | None:
     """The monitor's sentence, cut before its figures: only a kill begins it."""
-    return None if _RAY_FIGURES.search(line.text) else event(EventKind.MEMORY_LIMIT_HIT, line, system="ray")
+    return (
+        None if _RAY_FIGURES.search(line.text) else event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", of_node=True)
+    )
 
 
 _RAY_FIGURES = re.compile(rf"\bwas {SIZE} / {SIZE}")
@@ -109,6 +112,7 @@ def _old_ray_monitor(match: re.Match[str], line: Line) -> LogEvent | None:
         EventKind.MEMORY_LIMIT_HIT,
         line,
         system="ray",
+        of_node=True,
         used_bytes=size(whole["used"] + " GB"),
         total_bytes=size(whole["total"] + " GB"),
         threshold=int(whole["percent"]) / 100,
@@ -141,7 +145,7 @@ def _ray_table(match: re.Match[str], line: Line) -> LogEvent | None:
 
 def _ray_count(match: re.Match[str], line: Line) -> LogEvent | None:
     count = int(match[1])
-    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", count=count) if count else None
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", of_node=True, count=count) if count else None
 
 
 FAMILY = Family(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from . import (
     accelerator_errors,
+    containers,
     host_memory,
+    job_systems,
     kernel_counters,
     kernel_oom,
     kills,
@@ -26,6 +28,7 @@ from . import (
     usage,
     versions,
     vllm,
+    watchers,
 )
 from .family import Family
 
@@ -40,6 +43,9 @@ ALL_FAMILIES: tuple[Family, ...] = (
     kernel_oom.FAMILY,
     kernel_counters.FAMILY,
     kills.FAMILY,
+    watchers.FAMILY,
+    containers.FAMILY,
+    job_systems.FAMILY,
     lookalikes.FAMILY,
     tracebacks.FAMILY,
     usage.FAMILY,

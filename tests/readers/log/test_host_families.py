@@ -10,16 +10,17 @@ import pytest
 
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.model.events import LogEvent
-from oomdoctor.readers.log import host_memory, kernel_oom, kills, runtimes
+from oomdoctor.readers.log import containers, host_memory, job_systems, kernel_oom, kills, runtimes, watchers
 from oomdoctor.readers.log.engine import read_log
 
 MIB, GIB = 1 << 20, 1 << 30
 
 
+FAMILIES = tuple(each.FAMILY for each in (host_memory, runtimes, kernel_oom, kills, watchers, containers, job_systems))
+
+
 def said(text: str) -> tuple[LogEvent, ...]:
-    return read_log(
-        io.BytesIO(text.encode()), "a.log", (host_memory.FAMILY, runtimes.FAMILY, kernel_oom.FAMILY, kills.FAMILY)
-    ).events
+    return read_log(io.BytesIO(text.encode()), "a.log", FAMILIES).events
 
 
 def killed(**fields: Any) -> tuple[K, dict[str, Any]]:
@@ -94,12 +95,13 @@ HOST = [
     ),
     (
         "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed",
-        limit(system="ray", count=2),
+        limit(system="ray", of_node=True, count=2),
     ),
     (
         "Memory on the node (IP: 1, ID: 2) where the task (actor ID: 3, name=Sim.run, pid=43, memory used=2.50GB) was running was 60.00GB / 62.50GB (0.96), which exceeds the memory usage threshold of 0.95. Ray killed this worker",
         limit(
             system="ray",
+            of_node=True,
             used_bytes=60 * GIB,
             total_bytes=round(62.5 * GIB),
             threshold=0.95,
@@ -110,6 +112,7 @@ HOST = [
         "More than 95% of the memory on node gpu1 is used (15.25 / 16.0 GB). The top 10 memory consumers are:\n\nPID\tMEM\tCOMMAND\n12\t4.5GiB\tray::f()",
         limit(
             system="ray",
+            of_node=True,
             used_bytes=round(15.25 * GIB),
             total_bytes=16 * GIB,
             threshold=0.95,
@@ -181,12 +184,18 @@ KILLS = [
         "container terminated with exit code (137). Reason [Error]",
         killed(reported_by="container", signal=9, exit_code=137),
     ),
-    ("slurmstepd: error: Detected 2 oom-kill event(s) in step 37.batch cgroup.", limit(system="slurm", count=2)),
+    (
+        "slurmstepd: error: Detected 2 oom-kill event(s) in step 37.batch cgroup.",
+        limit(system="slurm", count=2, step="37.batch"),
+    ),
     (
         "slurmstepd: error: Detected 1 oom_kill event in StepId=11.0. Some of the step tasks have been OOM Killed.",
-        limit(system="slurm", count=1),
+        limit(system="slurm", count=1, step="11.0"),
     ),
-    ("srun: error: node7: task 0: Out Of Memory", killed(reported_by="slurm", oom_stated=True)),
+    (
+        "srun: error: node7: task 0: Out Of Memory",
+        killed(reported_by="slurm", oom_stated=True, node="node7", tasks="0"),
+    ),
     (
         "slurmstepd: error: Job 12 exceeded memory limit (2048 > 1024), being killed",
         limit(system="slurm", used_bytes=2 * MIB, limit_bytes=MIB),
@@ -194,7 +203,9 @@ KILLS = [
     ("=>> PBS: job killed: mem 2048kb exceeded limit 1024kb", limit(system="pbs", used_bytes=2 * MIB, limit_bytes=MIB)),
     (
         "The node was low on resource: memory. Container app was using 12Ki, which exceeds its request of 0.",
-        limit(system="kubernetes", used_bytes=12 << 10),
+        limit(
+            system="kubernetes", of_node=True, program="app", container_used_bytes=12 << 10, container_request_bytes=0
+        ),
     ),
 ]
 
