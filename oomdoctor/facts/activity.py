@@ -150,14 +150,22 @@ def _put_recorded(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _put_handler(evidence: Evidence, facts: FactSet) -> None:
-    """A memory error (or one cut off before its name) that was raised while a memory error was being handled."""
+    """A memory error (or one cut off before its name) that was raised while a memory error was being handled.
+
+    One that a handler raises itself tells of the first in other words (or JAX shows it again without its own frames).
+    """
     failed = False
     for event in evidence.events:
         if event.kind is EventKind.EXCEPTION and event.fields.get("chained") is True and failed:
-            if _about_memory(event) or _cut_off(event):
+            if (_about_memory(event) or _cut_off(event)) and not _tells_again(event):
                 facts.put("activity.in_exception_handler", True, event.source)
         elif event.kind is EventKind.DEVICE_OOM:
             failed = True
+
+
+def _tells_again(event: LogEvent) -> bool:
+    frames = frames_of(event)
+    return event.fields.get("raised_from") is True or bool(frames and frames[-1].code.startswith("raise "))
 
 
 def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:

@@ -29,7 +29,8 @@ from .device_records import (
     run_of,
     speaking_records,
 )
-from .incidents import latest_device_failures, same_request
+from .incidents import latest_device_failures
+from .one_failure import same_request
 from .tensor_size import requested_bytes
 
 CONTEXT_ALLOWANCE_BYTES = GIB

@@ -15,7 +15,7 @@ from .allocator import in_order, latest_oom
 from .deriver import device_member, member_namer
 from .focus import focus, others
 from .host_errors import is_host_error, joined_by, last_host_error, own_host_errors
-from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, says
+from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, same_request, says
 from .tensor_size import requested_bytes
 from .until import shared_memory_ran_out, stalled_on_memory, was_killed
 
@@ -47,16 +47,6 @@ _OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKin
 _DRIVERS = {"cuda", "hip", "xpu", None}
 
 _STATES_A_KILL = (EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
-
-_ROUNDING = 0.01
-"""Messages round to two decimals of a unit; two figures this close are one request."""
-
-
-def same_request(first: int | None, second: int | None) -> bool:
-    """Whether two figures can be one request, printed with different rounding (unknown fits anything)."""
-    if first is None or second is None:
-        return True
-    return abs(first - second) <= _ROUNDING * max(first, second)
 
 
 def latest_device_failures(evidence: Evidence) -> tuple[LogEvent, ...]:

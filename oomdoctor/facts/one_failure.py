@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from heapq import merge
 
@@ -14,8 +15,20 @@ _LONGEST_APART_SECONDS, _NEAR_LINES = 120, 200
 _ABORTED = {6, 15}
 """How the peers of a process that failed end: aborted by their watchdog, or ended by the launcher."""
 _REFUSAL, _UNSIZED, _KILL = ("refusal",), ("refusal", None), ("kill",)
+_XLA = {"tensorflow", "jax"}
+"""Runtimes in which the allocator warns of a request with its size before it is raised with its size."""
 
 _Key = tuple[str | int | None, ...]
+
+_ROUNDING = 0.01
+"""Messages round to two decimals of a unit; two figures this close are one request."""
+
+
+def same_request(first: int | None, second: int | None) -> bool:
+    """Whether two figures can be one request, printed with different rounding (unknown fits anything)."""
+    if first is None or second is None:
+        return True
+    return abs(first - second) <= _ROUNDING * max(first, second)
 
 
 def failures_of(events: Iterable[LogEvent]) -> list[list[LogEvent]]:
@@ -40,6 +53,8 @@ def _found_by(event: LogEvent) -> Iterator[_Key]:
         yield _REFUSAL
         if event.size("requested_bytes") is None:
             yield _UNSIZED
+        elif event.word("backend") in _XLA:
+            yield (*_REFUSAL, _about(event))
     elif event.kind is EventKind.HOST_ALLOCATION_FAILED:
         yield _REFUSAL
     elif event.kind in _KILLS and not is_aftermath(event):
@@ -55,8 +70,16 @@ def _sought_by(event: LogEvent) -> tuple[_Key, ...]:
         pid = event.size("pid")
         return (_KILL,) if pid is None else ((*_KILL, pid), (*_KILL, None))
     if event.kind is EventKind.DEVICE_OOM:
-        return (_REFUSAL,) if event.size("requested_bytes") is None else (_UNSIZED,)
+        if event.size("requested_bytes") is None:
+            return (_REFUSAL,)
+        around = () if event.word("backend") not in _XLA else (_about(event) + step for step in (-1, 0, 1))
+        return (_UNSIZED, *((*_REFUSAL, size) for size in around))
     return ()
+
+
+def _about(event: LogEvent) -> int:
+    """The same number, or the next, for requests that differ by their rounding."""
+    return round(math.log(max(1, event.size("requested_bytes") or 1)) / _ROUNDING)
 
 
 def _is_one_failure(told: list[LogEvent], event: LogEvent) -> bool:
@@ -147,11 +170,12 @@ def is_aftermath(event: LogEvent) -> bool:
 
 def _can_be_one_refusal(first: LogEvent, second: LogEvent) -> bool:
     """Unless they say different things of it: the size, the shape, the device, the rank."""
-    size = first.size("requested_bytes")
-    if size is not None and second.size("requested_bytes") is not None:
+    size, other = first.size("requested_bytes"), second.size("requested_bytes")
+    both_xla = {first.word("backend"), second.word("backend")} <= _XLA
+    if size is not None and other is not None and not (both_xla and same_request(size, other)):
         return False  # each tells a request: equal ones are told once anyhow
     if _differ(first.device, second.device) or _differ(first.rank, second.rank):
         return False
-    if any(_differ(first.fields.get(name), second.fields.get(name)) for name in ("shape", "backend")):
+    if any(_differ(first.fields.get(name), second.fields.get(name)) for name in ("shape", "backend")[: 2 - both_xla]):
         return False
-    return size is not None or _near(first, second)
+    return (size is not None) != (other is not None) or _near(first, second)

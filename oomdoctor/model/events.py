@@ -51,7 +51,7 @@ class EventKind(str, Enum):
     EXCEPTION = "exception"
     """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first; a
     line of code quoted without its place has file "?", no line and function ""), chained (bool:
-    another one was being handled), complete (bool)"""
+    another one was being handled), raised_from (True: it was raised from that one, in other words or without inner frames), complete (bool)"""
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
     """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|java|v8|go|rust|…), requested_bytes, shape, dtype,

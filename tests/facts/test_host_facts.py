@@ -215,7 +215,9 @@ def test_a_container_s_system_states_its_own_limit(system: str, hit: bool | None
 
 
 def test_ray_watches_the_machine():
-    facts = facts_of(event(EventKind.MEMORY_LIMIT_HIT, system="ray", used_bytes=gib(59), total_bytes=gib(62)))
+    facts = facts_of(
+        event(EventKind.MEMORY_LIMIT_HIT, system="ray", of_node=True, used_bytes=gib(59), total_bytes=gib(62))
+    )
     assert facts.value("host.limit_is_machine") is True
     assert facts.value("host.total_bytes") == gib(62)
 

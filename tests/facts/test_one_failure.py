@@ -48,7 +48,7 @@ ONE = {
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
         "Memory on the node (IP: 10.0.0.1, ID: 8) where the task (task ID: 41, name=f, pid=548, memory used=12.18GB)"
         " was running was 61.91GB / 64.28GB (0.95), which exceeds the memory usage threshold of 0.95.\n",
-        "a memory limit was hit",
+        "the node ran low on memory, says ray",
     ),
     "peers aborted by their watchdog": (
         f"[rank1]: {FIRST}\n"

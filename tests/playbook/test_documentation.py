@@ -32,7 +32,7 @@ FORMS = {
     "docs.vllm.ai": r"/en/((latest|stable)/[\w/]+/|v0\.(\d|10)\.\d/[\w/]+\.html)",
     "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/pytorch/pytorch/issues/\d+",
     "huggingface.co": r"/docs/(transformers|diffusers|peft|text-generation-inference)/(main/en/)?[\w/]+",
-    "kubernetes.io": r"/docs/tasks/[\w/-]+/",
+    "kubernetes.io": r"/docs/(concepts|tasks)/[\w/-]+/",
     "learn.microsoft.com": r"/en-us/windows/wsl/[\w-]+",
     "llm.mlc.ai": r"/docs/compilation/\w+\.html",
     "lmdeploy.readthedocs.io": r"/en/latest/llm/\w+\.html",

@@ -73,8 +73,8 @@ def _pod_state(match: re.Match[str], line: Line) -> LogEvent | None:
     return replace(made, fields=fields)
 
 
-_RESTARTS = re.compile(r"\s*Restart Count:\s{1,40}(\d{1,9})\s*$")
-_MEMORY = re.compile(rf"\s*\"?memory\"?:\s{{1,40}}\"?(?P<limit>{_QUANTITY})\"?,?\s*$")
+_RESTARTS = re.compile(r"^\s{0,80}Restart Count:\s{1,40}(\d{1,9})\s*$")
+_MEMORY = re.compile(rf"^\s{{0,80}}\"?memory\"?:\s{{1,40}}\"?(?P<limit>{_QUANTITY})\"?,?\s*$")
 
 
 def _container_described(line: Line) -> list[str]:

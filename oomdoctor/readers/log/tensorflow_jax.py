@@ -38,9 +38,14 @@ def _ran_out(match: re.Match[str], line: Line) -> LogEvent:
     if "The caller indicates that this is not a failure" in after:
         return event(EventKind.RECOVERED, line, how="fallback", engine="tensorflow", requested_bytes=requested)
     device = re.search(r"GPU_(\d{1,4})", match["allocator"] or "")
+    backend = "jax" if _XLA_ALONE.search(line.text[: match.start()]) else "tensorflow"
     return event(
-        EventKind.DEVICE_OOM, line, int(device[1]) if device else None, backend="tensorflow", requested_bytes=requested
+        EventKind.DEVICE_OOM, line, int(device[1]) if device else None, backend=backend, requested_bytes=requested
     )
+
+
+_XLA_ALONE = re.compile(r"\bexternal/(?:xla|tsl|org_tensorflow)/")
+"""Where the allocator's source lies when XLA is built for JAX; TensorFlow builds it as `local_xla` or its own."""
 
 
 def _exact(text: str | None) -> int | None:

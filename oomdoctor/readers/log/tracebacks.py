@@ -15,9 +15,10 @@ Frame = tuple[str, int | None, str, str]
 """File, line (None where a notebook's frame was cut before its arrow), function, code."""
 
 _HEADER = "Traceback (most recent call last)"
+_DIRECT = "The above exception was the direct cause of the following exception"
 _CHAINS = (
     "During handling of the above exception, another exception occurred",
-    "The above exception was the direct cause of the following exception",
+    _DIRECT,
 )
 _FRAME = re.compile(
     r"^\s*(?:> )?File [\"']?(?P<file>[^\"'\n]{1,500}?)[\"']?"
@@ -135,7 +136,7 @@ def _whole(match: re.Match[str], line: Line) -> LogEvent | None:
     parsed = _parse(_lines_after(line), _Parsed([]))
     name = _name_before(line.text[: match.start()])
     before = " ".join(line.preceding(4))
-    return _event(line, parsed, name, any(chain in before for chain in _CHAINS), complete=True)
+    return _event(line, parsed, name, before, complete=True)
 
 
 def _name_before(text: str) -> str | None:
@@ -152,7 +153,7 @@ def _first_of_piece(match: re.Match[str], line: Line) -> LogEvent | None:
         return None
     before = " ".join(line.preceding(4))
     parsed = _parse(_lines_after(line), _Parsed([frame]))
-    return _event(line, parsed, None, any(chain in before for chain in _CHAINS), complete=False)
+    return _event(line, parsed, None, before, complete=False)
 
 
 def _continues(line: Line) -> bool:
@@ -166,7 +167,7 @@ def _continues(line: Line) -> bool:
     return False
 
 
-def _event(line: Line, parsed: _Parsed, name: str | None, chained: bool, complete: bool) -> LogEvent | None:
+def _event(line: Line, parsed: _Parsed, name: str | None, before: str, complete: bool) -> LogEvent | None:
     exception = parsed.exception or name
     if not parsed.frames and exception is None:
         return None
@@ -176,7 +177,8 @@ def _event(line: Line, parsed: _Parsed, name: str | None, chained: bool, complet
         exception_type=exception,
         message=parsed.message[:_LONGEST_MESSAGE] or None,
         frames=tuple(parsed.frames) or None,
-        chained=chained,
+        chained=any(chain in before for chain in _CHAINS),
+        raised_from=True if _DIRECT in before else None,
         complete=complete and parsed.exception is not None,
     )
 
