@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from ..language import N_
-from ..model.events import EventKind
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.units import format_bytes
+from ..model.source import Source
+from ..model.units import format_bytes, parse_size
 from .activity import memory_exceptions
 from .deriver import computed
 from .frames import describe, frames_of, users_frame
@@ -14,7 +17,8 @@ from .host_kills import put_equal_workers, put_kills
 from .host_run import put_process_limit_reached, put_run
 from .tensor_size import requested_bytes
 
-_ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp"}
+_ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp", "java", "v8"}
+_HEAP_POOLS = {"heap", "metaspace", "direct", "thread", "native"}
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -22,6 +26,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for run in reversed(evidence.runs):
         put_run(run, facts)
     _put_messages(evidence, facts)
+    _put_heap_limit(evidence, facts)
     put_kills(evidence, facts)
     _put_failing_line(evidence, facts)
     put_process_limit_reached(evidence.runs, facts)
@@ -37,6 +42,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.memory_error", True, event.source)
         facts.put("host.failed_request_bytes", requested_bytes(event), event.source)
         facts.put("host.failed_allocator", name if name in _ALLOCATORS else "other", event.source)
+        _put_heap(event, facts)
         shape = event.fields.get("shape")
         if isinstance(shape, tuple):
             facts.put("host.failed_shape", str(shape), event.source)
@@ -76,6 +82,33 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.of_kind(EventKind.EXCEPTION):
         if event.word("exception_type") in ("MemoryError", "numpy.core._exceptions._ArrayMemoryError"):
             facts.put("host.memory_error", True, event.source)
+
+
+def _put_heap(event: LogEvent, facts: FactSet) -> None:
+    """What a runtime says of its own heap: the JVM and V8 refuse at a limit of theirs, whatever the machine has."""
+    pool = event.word("pool")
+    if pool is None or event.word("allocator") not in ("java", "v8"):
+        return
+    facts.put("host.failed_pool", pool if pool in _HEAP_POOLS else None, event.source)
+    facts.put("host.heap_used_bytes", event.size("used_bytes"), event.source)
+    facts.put("host.heap_limit_bytes", event.size("limit_bytes"), event.source)
+    facts.put("host.heap_program", event.word("program"), event.source)
+
+
+def _put_heap_limit(evidence: Evidence, facts: FactSet) -> None:
+    """As the launch line sets it."""
+    found = _HEAP_OPTION.search(evidence.command or "")
+    if found is None or facts.value("host.failed_pool") != "heap":
+        return
+    text = f"{found['mib']} MiB" if found["mib"] else f"{found['size']}{found['unit'] or ''}"
+    facts.put("host.heap_limit_bytes", parse_size(text), Source(path=N_("command line")))
+
+
+_HEAP_OPTION = re.compile(
+    r"(?:-Xmx|--(?:driver|executor)-memory[= ]|spark\.(?:driver|executor)\.memory=)"
+    r"(?P<size>\d{1,15})(?P<unit>[kmgtKMGT])?"
+    r"|--max[-_]old[-_]space[-_]size=(?P<mib>\d{1,9})"
+)
 
 
 def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:

@@ -46,6 +46,8 @@ _FAILURES: dict[EventKind, str] = {
 _OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKind.SLOT_TABLE_FULL}
 _DRIVERS = {"cuda", "hip", "xpu", None}
 
+_OWN_HEAPS = {"heap", "metaspace", "direct"}
+"""Parts of a runtime's memory that have a limit of the runtime's own."""
 _STATES_A_KILL = (EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT)
 
 
@@ -193,6 +195,8 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     """What failed, in plain words; None for what is no failure, or none of its own."""
     if event.kind is EventKind.PROCESS_KILLED and not is_bare_kill(event):
         return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
+    if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") in _OWN_HEAPS:
+        return N_("V8's heap is full") if event.word("allocator") == "v8" else N_("the JVM's heap is full")
     if event.kind is EventKind.MEMORY_LIMIT_HIT and event.fields.get("of_node") is True:
         return N_("the node ran low on memory, says {value}").format(value=event.word("system"))
     if event.word("cause") == "probe":

@@ -55,7 +55,7 @@ class EventKind(str, Enum):
     # --- host memory ----------------------------------------------------------------------------------------
     HOST_ALLOCATION_FAILED = "host-allocation-failed"
     """allocator (torch-cpu|numpy|python|malloc|fork|windows-paging|shm|llama.cpp|java|v8|go|rust|…), requested_bytes, shape, dtype,
-    pool (java: heap|metaspace|direct|thread|native), limit_bytes and used_bytes of that allocator,
+    pool (java, v8: heap|metaspace|direct|thread|native), program (java: spark|spark-driver|spark-executor), limit_bytes and used_bytes of that allocator,
     purpose (kv: what an engine's buffer was for)"""
     HOST_LARGE_ALLOCATION = "host-large-allocation"
     """tcmalloc's warning: requested_bytes"""

@@ -19,6 +19,9 @@ PLAYBOOK = load_playbook([default_rules_directory()])
 FORMS = {
     "deepspeed.readthedocs.io": r"/en/latest/[\w-]+\.html",
     "developer.apple.com": r"/documentation/metal/[\w/]+",
+    "eclipse.dev": r"/openj9/docs/\w+/?",
+    "nodejs.org": r"/api/cli\.html",
+    "spark.apache.org": r"/docs/latest/\w+\.html",
     "docs.docker.com": r"/(engine|reference)/[\w/]+/",
     "docs.flashinfer.ai": r"/api/\w+\.html",
     "docs.jax.dev": r"/en/latest/[\w-]+\.html",
@@ -33,7 +36,7 @@ FORMS = {
     "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/pytorch/pytorch/issues/\d+",
     "huggingface.co": r"/docs/(transformers|diffusers|peft|text-generation-inference)/(main/en/)?[\w/]+",
     "kubernetes.io": r"/docs/(concepts|tasks)/[\w/-]+/",
-    "learn.microsoft.com": r"/en-us/windows/wsl/[\w-]+",
+    "learn.microsoft.com": r"/en-us/windows/(wsl/[\w-]+|win32/api/[\w/-]+)",
     "llm.mlc.ai": r"/docs/compilation/\w+\.html",
     "lmdeploy.readthedocs.io": r"/en/latest/llm/\w+\.html",
     "man7.org": r"/linux/man-pages/man\d/\w+\.\d\.html",

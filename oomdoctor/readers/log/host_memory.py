@@ -175,6 +175,7 @@ FAMILY = Family(
         ),
         Pattern("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", _no_memory_errno),
         Pattern("WinError 1455", r"\[WinError 1455\]", _failed("windows-paging")),
+        Pattern("(os error 1455)", r"\(os error 1455\)\s*$", _failed("windows-paging")),
         Pattern(
             "tcmalloc: large alloc",
             r"tcmalloc: large alloc (\d{1,20}) bytes",

@@ -1,15 +1,16 @@
-"""What the families of kills and of limits share: the builders of their events."""
+"""What the families about the host share: the builders of their events."""
 
 from __future__ import annotations
 
 import re
 import signal as signals
+from collections.abc import Callable
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import KIB
 from .family import Build, Line
 from .prose import mentioned
-from .statement import event, integer
+from .statement import event, integer, size
 
 _EXIT_BY_SIGNAL = 128
 
@@ -66,6 +67,24 @@ def limit_hit(system: str, unit: int = KIB) -> Build:
             system=system,
             used_bytes=None if used is None else used * unit,
             limit_bytes=None if limit is None else limit * unit,
+        )
+
+    return build
+
+
+def failed(allocator: str, **more: FieldValue) -> Callable[[re.Match[str], Line], LogEvent]:
+    """A refused allocation; groups `bytes` (or `size`), `limit` and `in_use` are taken where named."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent:
+        given = match.groupdict()
+        return event(
+            EventKind.HOST_ALLOCATION_FAILED,
+            line,
+            allocator=allocator,
+            requested_bytes=integer(given.get("bytes")) if given.get("bytes") else size(given.get("size")),
+            limit_bytes=integer(given.get("limit")),
+            used_bytes=integer(given.get("in_use")),
+            **more,
         )
 
     return build

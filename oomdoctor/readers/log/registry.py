@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     accelerator_errors,
     containers,
+    heaps,
     host_memory,
     job_systems,
     kernel_counters,
@@ -39,6 +40,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     tensorflow_jax.FAMILY,
     other_frameworks.FAMILY,
     host_memory.FAMILY,
+    heaps.FAMILY,
     runtimes.FAMILY,
     kernel_oom.FAMILY,
     kernel_counters.FAMILY,

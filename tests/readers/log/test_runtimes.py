@@ -61,17 +61,17 @@ FORMS = [
     # --- V8
     (
         "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
-        failed("v8"),
+        failed("v8", pool="heap"),
     ),
     (
         "FATAL ERROR: CALL_AND_RETRY_LAST Allocation failed - JavaScript heap out of memory",
-        failed("v8"),
+        failed("v8", pool="heap"),
     ),
     (
         "[1234:0x5e] FATAL ERROR: Ineffective mark-compacts near heap limit Allocation failed - JavaScript heap out of memory",
-        failed("v8"),
+        failed("v8", pool="heap"),
     ),
-    ("FATAL ERROR: Reached heap limit", failed("v8")),
+    ("FATAL ERROR: Reached heap limit", failed("v8", pool="heap")),
     # --- Go
     ("fatal error: runtime: out of memory", failed("go")),
     ("runtime: cannot allocate memory", failed("go")),
