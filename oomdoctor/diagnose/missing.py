@@ -11,6 +11,7 @@ from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from .looks import missing_course
+from .runtimes import VERSION_BY, WITHOUT_NVIDIA, holders_of, runtime_of
 
 _FOR_TIME = "for want of time"
 """In the probe's words for what was cut short (its `census`): more time would help."""
@@ -125,6 +126,7 @@ def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
 
 
 def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
+    runtime = runtime_of(facts)
     censuses = [one.census for run in evidence.runs for one in run.device_ooms if one.census is not None]
     if not evidence.snapshots and any(not census.joined for census in censuses):
         yield Missing(
@@ -133,14 +135,7 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
             _("run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF"),
         )
     elif not evidence.snapshots:
-        yield Missing(
-            _("a memory snapshot of the failure"),
-            _("only the message tells of the allocator; who held the memory cannot be seen"),
-            _(
-                "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
-                "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure"
-            ),
-        )
+        yield from holders_of(runtime)
     for census in censuses:
         if census.stopped is not None and _FOR_TIME in census.stopped:
             yield Missing(
@@ -148,7 +143,8 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
                 _("the census of the process's objects was cut short: {stopped}").format(stopped=told(census.stopped)),
                 _("OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- THE COMMAND (2 are allowed otherwise)"),
             )
-    if not evidence.devices and not any(run.device_readings for run in evidence.runs):
+    looked = evidence.devices or any(run.device_readings for run in evidence.runs)
+    if not looked and runtime not in WITHOUT_NVIDIA:
         yield Missing(
             _("who else was on the device"),
             _("no process table of the device is in the input"),
@@ -158,5 +154,5 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         yield Missing(
             _("the framework's version"),
             _("no version is printed; settings are given in every spelling"),
-            "python -c 'import torch; print(torch.__version__)'",
+            VERSION_BY[runtime],
         )

@@ -1,0 +1,60 @@
+"""What to ask each runtime for that puts memory on a device: in its own words, and nothing that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..language import _
+from ..model.diagnosis import Missing
+from ..model.facts import FactSet, Scope
+
+VERSION_BY = {
+    "torch": "python -c 'import torch; print(torch.__version__)'",
+    "mps": "python -c 'import torch; print(torch.__version__)'",
+    "jax": "python -c 'import jax; jax.print_environment_info()'",
+    "tensorflow": "python -c 'import tensorflow as tf; print(tf.__version__)'",
+    "llama.cpp": "llama-server --version",
+    "ollama": "ollama --version",
+    "mlx": "pip show mlx",
+}
+"""How each prints its version."""
+WITHOUT_NVIDIA = frozenset({"mps", "mlx"})
+"""On devices of which nvidia-smi knows nothing."""
+_OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps"}
+
+
+def runtime_of(facts: FactSet) -> str:
+    """A key of VERSION_BY: the engine where it has no torch in it, else by the allocator that refused, else torch."""
+    engine = facts.value("engine.name")
+    if engine in ("llama.cpp", "ollama", "mlx"):
+        return str(engine)
+    backends = (facts.value("oom.backend", member) for member in facts.members(Scope.DEVICE))
+    return next((_OF_BACKEND[str(each)] for each in backends if each in _OF_BACKEND), "torch")
+
+
+def holders_of(runtime: str) -> Iterator[Missing]:
+    """What would show who held the memory; nothing where the runtime offers nothing of the kind."""
+    if runtime == "torch":
+        yield Missing(
+            _("a memory snapshot of the failure"),
+            _("only the message tells of the allocator; who held the memory cannot be seen"),
+            _(
+                "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
+                "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure"
+            ),
+        )
+    elif runtime == "jax":
+        yield Missing(
+            _("what held the device's memory"),
+            _("only the message of XLA's allocator tells of it"),
+            _("jax.profiler.save_device_memory_profile('memory.prof') before the failing call, to be read with pprof"),
+        )
+    elif runtime == "tensorflow":
+        yield Missing(
+            _("what held the device's memory"),
+            _("only the message of TensorFlow's allocator tells of it"),
+            _(
+                "print(tf.config.experimental.get_memory_info('GPU:0')) before the failing step, and the log from its "
+                "start"
+            ),
+        )
