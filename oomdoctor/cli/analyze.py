@@ -91,10 +91,11 @@ def analyze(
         say(note)
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
         say(_("{configuration} tells no dimension of a model that could be read").format(configuration=configuration))
-    refused = [record for record in diagnosis.inputs if record.status == "refused"]
-    for record in refused:
-        say(_("{what}: {why}").format(what=record.path or repr(record.path), why=told(record.why or "")))
-    if len(refused) == len(diagnosis.inputs):
+    read_off = output is None and chosen == "terminal" and diagnosis.nothing_read
+    for record in diagnosis.inputs:
+        if record.status == "refused" and not read_off:
+            say(_("{what}: {why}").format(what=record.path or repr(record.path), why=told(record.why or "")))
+    if diagnosis.nothing_read:
         sys.exit(EXIT_NOTHING_READ)
     if fail_on and any(finding.confidence.rank <= Confidence(fail_on).rank for finding in diagnosis.findings):
         sys.exit(EXIT_LEVEL_REACHED)

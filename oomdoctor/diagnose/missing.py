@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..knobs.versions import within
 from ..language import N_, _, ngettext, told
-from ..model.diagnosis import Missing
+from ..model.diagnosis import Missing, nothing_read
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -59,7 +59,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
                 "sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events",
             )
         )
-    if evidence.command is None and evidence.inputs:
+    if evidence.command is None and evidence.inputs and not nothing_read(evidence.inputs):
         gaps.append(
             Missing(
                 _("the launch command"),

@@ -94,7 +94,7 @@ def diagnose_evidence(
         findings = (*findings, *by_precedent(playbook, facts, findings))
     diagnosis = Diagnosis(
         verdict=verdict,
-        summary=summarise(verdict, findings, incidents, device_budgets, facts),
+        summary=summarise(verdict, findings, incidents, device_budgets, facts, evidence.inputs),
         fingerprint=fingerprint(findings, incidents, facts),
         findings=findings,
         budgets=device_budgets,

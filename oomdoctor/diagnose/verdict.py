@@ -11,8 +11,8 @@ from dataclasses import replace
 from ..allocator.owners import OF_NO_KIND, WITHOUT_STACK
 from ..facts.device_budget import BEYOND_CAP, FREE, IN_USE
 from ..facts.live_parts import BY_NO_VARIABLE, BY_VARIABLES, UNDIVIDED
-from ..language import _, pgettext, told
-from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict
+from ..language import _, ngettext, pgettext, told
+from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict, nothing_read
 from ..model.facts import FactSet, Scope
 from ..model.units import format_bytes, format_seconds
 
@@ -21,6 +21,8 @@ FINGERPRINT_VERSION = 1
 
 _RAN_OUT = re.compile(r"device out of memory|CUDA out of memory in process \d+")
 """How `facts.incidents` calls a failed request of a device."""
+_MOST_REFUSED = 3
+"""Inputs that could not be read of which each has its sentence."""
 _OF_A_JOB = ("the program", "step ", "task ")
 """How a failure's place begins where it is that of a job, or says nothing."""
 _OF_NO_KIND = frozenset({FREE, BEYOND_CAP, IN_USE, UNDIVIDED, OF_NO_KIND, WITHOUT_STACK, BY_VARIABLES, BY_NO_VARIABLE})
@@ -67,12 +69,27 @@ def summarise(
     incidents: Sequence[Incident],
     budgets: Sequence[Budget],
     facts: FactSet,
+    inputs: Sequence[InputRecord] = (),
 ) -> str:
     """Two sentences: what ran out with its numbers, then the cause (or that none is known) and who held it."""
+    if nothing_read(inputs):
+        return _nothing_read(inputs)
     sentences = [_what_happened(verdict, incidents, budgets, facts)]
     if incidents and incidents[0].then:
         sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
     return " ".join([*sentences, why(verdict, findings)])
+
+
+def _nothing_read(inputs: Sequence[InputRecord]) -> str:
+    """What each input is instead, and what to do."""
+    said = [
+        _("Nothing could be read of {path}: {why}.").format(path=record.path or "''", why=told(record.why or ""))
+        for record in inputs[:_MOST_REFUSED]
+    ]
+    more = len(inputs) - _MOST_REFUSED
+    if more > 0:
+        said.append(ngettext("So it is with one more.", "So it is with {number} more.", more).format(number=more))
+    return " ".join(said)
 
 
 def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Sequence[Budget], facts: FactSet) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -339,3 +339,13 @@ class Diagnosis:
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0
+
+    @property
+    def nothing_read(self) -> bool:
+        """There are inputs, and none of them could be read."""
+        return nothing_read(self.inputs)
+
+
+def nothing_read(inputs: Iterable[InputRecord]) -> bool:
+    """There are inputs, and none of them could be read."""
+    return {record.status for record in inputs} == {"refused"}

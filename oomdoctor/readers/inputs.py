@@ -97,9 +97,9 @@ class _Reading:
             elif path.exists():
                 self.record(shown, "unknown", "refused", what_it_is(path))
             else:
-                self.record(shown, "unknown", "refused", N_("no such file"))
+                self.record(shown, "unknown", "refused", N_("no such file or folder; look at how the path is written"))
         except OSError as error:
-            self.record(shown, "unknown", "refused", error.strerror or str(error))
+            self.record(shown, "unknown", "refused", why_not(error))
 
     def read_stdin(self, stdin: BinaryIO | None) -> None:
         if stdin is None:
@@ -108,7 +108,7 @@ class _Reading:
         try:
             self._read_pipe(stdin, "-")
         except OSError as error:  # opened for writing only, or the disk has no room for it
-            self.record("-", "unknown", "refused", error.strerror or str(error))
+            self.record("-", "unknown", "refused", why_not(error))
 
     def _is_new(self, path: Path) -> bool:
         """Whether this is the first time that the file or folder comes up."""
@@ -147,7 +147,7 @@ class _Reading:
             return shown if path == folder else f"{shown.rstrip('/')}/{path.relative_to(folder)}"
 
         def refuse(path: Path, error: OSError) -> None:
-            self.record(named(path), "folder", "refused", error.strerror or str(error))
+            self.record(named(path), "folder", "refused", why_not(error))
 
         files = list(_files_below(folder, MAX_FILES_IN_FOLDER + 1, refuse))
         new = [path for path in files[:MAX_FILES_IN_FOLDER] if self._is_new(path)]
@@ -168,7 +168,13 @@ class _Reading:
             )
         elif all(record.status == "refused" for record in self.inputs[before:]) and len(new) == len(files):
             self.record(
-                shown, "folder", "refused", N_("it holds no log, snapshot, nvidia-smi output or incident bundle")
+                shown,
+                "folder",
+                "refused",
+                N_(
+                    "it holds no log, snapshot, nvidia-smi output or incident bundle; name the folder that the run "
+                    "wrote, or its files"
+                ),
             )
 
     def _read_bundle(self, folder: Path, shown: str) -> None:
@@ -214,7 +220,7 @@ class _Reading:
                 else:
                     self._read_stream(stream, head, shown, os.fstat(stream.fileno()).st_size)
         except OSError as error:
-            self.record(shown, "unknown", "refused", error.strerror or str(error))
+            self.record(shown, "unknown", "refused", why_not(error))
 
     def _read_snapshot(self, path: Path, shown: str) -> None:
         try:
@@ -255,7 +261,12 @@ class _Reading:
         elif is_riddled_with_zeros(gunzip_head(head) if is_gzip(head) else head):
             self.record(shown, kind.value, "refused", RIDDLED)
         else:
-            self.record(shown, kind.value, "refused", N_("binary data that is neither a snapshot nor text"))
+            self.record(
+                shown,
+                kind.value,
+                "refused",
+                N_("it is binary data, neither a snapshot nor text; give the log or the snapshot"),
+            )
 
     def _read_log(self, stream: IO[bytes], shown: str, size_bytes: int | None) -> None:
         # Imported late: it takes a tenth of a second, and a snapshot needs none of it.
@@ -274,6 +285,13 @@ class _Reading:
         notes = "; ".join(reading.notes)
         kind = "nvidia-smi" if only_devices else "document" if reading.is_document else "log"
         self.record(shown, kind, "partly" if notes else "read", notes)
+
+
+def why_not(error: OSError) -> str:
+    """Why a file cannot be opened, and what to do where that is plain."""
+    if isinstance(error, PermissionError):
+        return N_("you may not read it; copy it, or ask as a user who may")
+    return error.strerror or str(error)
 
 
 def snapshots_below(folder: Path) -> list[Path]:

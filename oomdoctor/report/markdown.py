@@ -91,7 +91,7 @@ def _budget(bar: BudgetView) -> str:
 def _cause(view: ReportView) -> list[str]:
     cause = view.cause
     if cause is None:
-        return [_("**Cause:** {cause}").format(cause=view.no_cause)]
+        return []
     words = _("**Cause ({confidence}):** {title} ({rule}, {cause})")
     if cause.scope:
         words = _("**Cause ({confidence}):** {title} on {place} ({rule}, {cause})")

@@ -88,7 +88,6 @@ def _budget(bar: BudgetView, console: Console) -> None:
 def _cause(view: ReportView, console: Console) -> None:
     cause = view.cause
     if cause is None:
-        _heading(console, _("Cause"), view.no_cause)
         return
     words = _("{title} ({confidence}; {rule}, {cause})").format(
         title=cause.title, confidence=cause.sureness, rule=cause.rule, cause=cause.cause

@@ -45,11 +45,6 @@ TAGS = {
     Verdict.UNDETERMINED: N_("Cause not determined"),
 }
 
-NO_CAUSE = {
-    Verdict.NO_FAILURE: N_("None: the input shows no failure for want of memory."),
-    Verdict.UNDETERMINED: N_("Not determined: no known cause matches this evidence."),
-}
-
 STATUS = {"read": N_("read"), "partly": N_("partly"), "refused": N_("refused")}
 
 _WORTH_A_LOOK = 0.05
@@ -87,8 +82,7 @@ class ReportView:
     """Of the place the report is about."""
     other_budgets: tuple[BudgetView, ...]
     cause: FindingView | None
-    no_cause: str
-    """What is said instead of a cause."""
+    """None where none is known, which the lead says, or nothing failed."""
     holders: tuple[Figure, ...]
     """The largest of who held it, for the first screen."""
     change: RemedyView | None
@@ -163,13 +157,12 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         budget=bars[0] if bars else None,
         other_budgets=tuple(bars[1:]),
         cause=findings[0] if findings else None,
-        no_cause="" if findings else _(NO_CAUSE.get(diagnosis.verdict, NO_CAUSE[Verdict.UNDETERMINED])),
         holders=_holders(holdings, bars[0] if bars else None, findings),
         change=_change(findings),
         comparisons=tuple(map(view_comparison, diagnosis.comparisons)),
         estimated=None if diagnosis.estimated is None else view_estimated(diagnosis.estimated),
         misuses=tuple(map(view_misuse, diagnosis.misuses)),
-        missing=(*_not_read(diagnosis), *_missing(diagnosis)),
+        missing=() if diagnosis.nothing_read else (*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         moments=moments,
         charts=view_charts(diagnosis.series, diagnosis.incidents, moments),
@@ -226,6 +219,8 @@ def _missing(diagnosis: Diagnosis) -> Iterator[MissingView]:
 
 def _tag(diagnosis: Diagnosis) -> str:
     """The verdict in a word or two, with how many failures the input holds where that is more than one."""
+    if diagnosis.nothing_read:
+        return _("Nothing was read")
     verdict, several = _(TAGS[diagnosis.verdict]), len(diagnosis.incidents)
     counted = diagnosis.facts.value("oom.count")
     if several > 1 and isinstance(counted, int):
