@@ -60,23 +60,24 @@ def report(path: Path, form: str | None, directories: tuple[Path, ...], redact: 
 
 @click.command("open", cls=SpokenCommand)
 @click.argument("path", type=_PATH)
+@redact_options
 @language_option
-def open_report(path: Path) -> None:
+def open_report(path: Path, redact: bool, pseudonyms: Path | None) -> None:
     """Show the report of an incident folder in a browser, or of what `oomdoctor analyze` reads, like a snapshot.
 
-    It is made first where there is none, or where it is in another language than the one asked for; of what is no
-    incident folder it is made in the folder for temporary files.
+    It is made first where there is none, where it is in another language than the one asked for, or with pseudonyms;
+    of what is no incident folder it is made in the folder for temporary files.
     """
     from ..readers.bundle import is_bundle
 
     if is_bundle(path):
         page = path / NAMES["html"]
-        if not page.is_file() or not is_in_language(page):
-            _written(path)
+        if not page.is_file() or not is_in_language(page) or redact or pseudonyms is not None:
+            _written(path, redact=redact, pseudonyms=pseudonyms)
     else:
         from ..report import render
 
-        text = render(_diagnosis(path), "html")
+        text = render(redacted(_diagnosis(path), redact, pseudonyms), "html")
         page = Path(tempfile.mkdtemp(prefix="oomdoctor-")) / NAMES["html"]
         page.write_text(text, encoding="utf-8")
     if not webbrowser.open(page.absolute().as_uri()):

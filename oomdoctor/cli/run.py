@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
 
 import click
 
-from ..language import _, told
+from ..language import N_, _, chosen, default_language, told
 from ..model.units import parse_size
 from ..run.child import FORWARDED, CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
@@ -17,6 +18,7 @@ from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options
 from .output import say
 
+_LATER = N_("to make it later: {command}")
 _MOST_EVENTS = 10_000_000
 _ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGABRT}
 """Signals that end the making of a report."""
@@ -141,6 +143,8 @@ def run(
         _conclude(outcome, report, model, redact, pseudonyms)
     except KeyboardInterrupt:
         say(_("interrupted before the report was made"))
+        if outcome.bundle is not None:
+            say(_(_LATER).format(command=_report_command(outcome.bundle, redact, pseudonyms)))
     end_like(outcome.status, outcome.signal)
 
 
@@ -184,12 +188,24 @@ def _conclude(outcome: RunOutcome, report: str, model: Path | None, redact: bool
                 kind=type(error).__name__, why=error
             )
         )
-        say(_("to make it later: oomdoctor report {path}").format(path=_shown(outcome.bundle)))
+        say(_(_LATER).format(command=_report_command(outcome.bundle, redact, pseudonyms)))
         return
     say(summary)
     say(_("report: {path}").format(path=_shown(outcome.bundle / "report.html")))
     if redact or pseudonyms is not None:
         say(_("pass the report on, not the folder: the evidence in it holds the true names"))
+
+
+def _report_command(bundle: Path, redact: bool, pseudonyms: Path | None) -> str:
+    """What makes the report as it was asked for: with pseudonyms where those were, and in the same language."""
+    words = ["oomdoctor", "report", _shown(bundle)]
+    if pseudonyms is not None:
+        words += ["--pseudonyms", str(pseudonyms)]
+    elif redact:
+        words.append("--redact")
+    if chosen() != default_language():
+        words += ["--lang", chosen()]
+    return shlex.join(words)
 
 
 def _shown(path: Path) -> str:

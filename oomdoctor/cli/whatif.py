@@ -169,6 +169,7 @@ class _Told:
                     event=f"{oom.event_index:,}",
                     path=self.question.snapshot.path,
                 ),
+                *self._other_failure(),
                 "",
             ]
         if self.why_not:
@@ -179,6 +180,22 @@ class _Told:
         ]
         lines += ["", *self._trust(), _(LATER)]
         return "\n".join(lines)
+
+    def _other_failure(self) -> list[str]:
+        """That the log is of another failure, where it is."""
+        told = None if self.question is None else self.question.told
+        if told is None:
+            return []
+        from ..facts.deriver import device_member
+        from ..model.units import format_bytes
+
+        said = _(
+            "The log tells of another failure ({size} on {device}, {source}): it does not belong to this snapshot, and"
+            " nothing is taken from it; how large the card was is not known."
+        )
+        device = device_member(told.device, told.word("backend") or "cuda")
+        size = format_bytes(told.size("requested_bytes") or 0)
+        return [said.format(size=size, device=device, source=told.source)]
 
     def _trust(self) -> list[str]:
         if self.simulation is None:
@@ -221,7 +238,7 @@ class _Told:
             "reproduced": None if trust is None else trust.reproduced,
             "requests": None if trust is None else trust.requests,
             "placed_alike": None if trust is None else trust.placed_alike,
-            "notes": [] if trust is None else [*trust.notes, _(LATER)],
+            "notes": [*self._other_failure(), *([] if trust is None else [*trust.notes, _(LATER)])],
             "answers": [
                 {
                     "asked": words,

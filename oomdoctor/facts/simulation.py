@@ -12,6 +12,7 @@ from functools import partial
 from ..allocator.simulation.settings import with_setting
 from ..allocator.simulation.whatif import Answer, CannotSimulate, Card, Simulation
 from ..language import N_
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.snapshot import Snapshot, SnapshotOom
@@ -19,6 +20,7 @@ from ..model.source import Source
 from .allocator import latest_oom, shows_failure, speaking_snapshot
 from .deriver import device_member
 from .device_records import speaking_record
+from .one_failure import same_request
 
 MOST_EVENTS = 100_000
 
@@ -41,6 +43,8 @@ class Question:
     member: str
     card: Card
     free_bytes: int | None
+    told: LogEvent | None = None
+    """What a log beside the snapshot tells of instead: another failure, of whose card nothing is taken."""
 
     def simulation(self, tell: Tell | None = None) -> Simulation:
         """The recorded run, checked. `tell` is told the input, the steps done and all steps. Raises CannotSimulate."""
@@ -72,8 +76,18 @@ def question_of(evidence: Evidence, facts: FactSet, device: int) -> Question | N
     if oom is None or (record is not None and not shows_failure(snapshot, oom, record)):
         return None
     member = device_member(device, snapshot.backend)
+    told = _another_failure(evidence, oom.requested_bytes, device)
+    if told is not None:
+        return Question(snapshot, oom, member, Card(None, None), None, told)
     card = Card(facts.size("oom.total_bytes", member), facts.size("oom.allowed_bytes", member))
     return Question(snapshot, oom, member, card, facts.size("oom.free_bytes", member))
+
+
+def _another_failure(evidence: Evidence, requested: int, device: int) -> LogEvent | None:
+    """The last failure that a log tells of, where none is of this request on this device."""
+    told = [event for event in evidence.of_kind(EventKind.DEVICE_OOM) if event.size("requested_bytes") is not None]
+    own = (e for e in told if e.device in (None, device) and same_request(e.size("requested_bytes"), requested))
+    return told[-1] if told and next(own, None) is None else None
 
 
 def _put(question: Question, facts: FactSet, tell: Tell | None) -> None:

@@ -67,7 +67,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
             _("Whether training fits"),
             why,
             _("Ask for training"),
-            (f"oomdoctor estimate {path} --train --gpu {exact_size(settings.capacity_bytes)}",),
+            (f"oomdoctor estimate {quote(str(path))} --train --gpu {exact_size(settings.capacity_bytes)}",),
         )
 
 

@@ -20,7 +20,7 @@ _MOST_COLUMNS = 7
 _MOST_SETTINGS = 5
 _MOST_PREDICTED = 12
 _LEGEND = {
-    How.MEASURED: N_("bare: measured"),
+    How.MEASURED: N_("a number alone: measured"),
     How.PREDICTED: N_("(): predicted, not run"),
     How.OUT_OF_MEMORY: N_("OOM: ran out of memory"),
     How.LARGER: N_(">: not run, larger than one that ran out"),
@@ -85,14 +85,14 @@ def headline(found: Map) -> str:
             return _("No setting that was tried fits") if How.OUT_OF_MEMORY in hows else _("No setting was measured")
         if all(entry.fits is None for entry in found.entries.values() if entry.how is How.MEASURED):
             return _("What fits is not known: how much there is was not seen")
-        return _("No setting that was tried leaves {share} of {where}").format(share=share, where=where)
+        return _("No setting that was tried leaves at least {share} of {where}").format(share=share, where=where)
     several = len(found.safe) > 1
     cell = next(iter(found.safe.values()))
     if several:
-        return _("The largest settings that were tried and leave {share} of {where}, one for each category").format(
-            share=share, where=where
-        )
-    return _("{setting} is the largest that was tried and leaves {share} of {where}").format(
+        return _(
+            "The largest settings that were tried and leave at least {share} of {where}, one for each category"
+        ).format(share=share, where=where)
+    return _("{setting} is the largest that was tried and leaves at least {share} of {where}").format(
         setting=setting(found.variables, cell), share=share, where=where
     )
 

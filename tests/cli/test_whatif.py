@@ -177,3 +177,23 @@ def test_who_waits_at_a_terminal_is_told_how_far_the_simulation_is(
     done = [done for _, done, _ in told]
     assert done == [*range(0, length, 4)] * (len(done) // len(range(0, length, 4)))
     assert len(done) > length // 4 + 1
+
+
+def test_a_log_of_another_failure_is_said_not_to_belong(snapshot: Path, tmp_path: Path) -> None:
+    log = tmp_path / "other.log"
+    said = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {size}. GPU {device} has a total capacity of"
+        " 23.69 GiB of which 5.11 GiB is free. Of the allocated memory 17.71 GiB is allocated by PyTorch, and 7 MiB is"
+        " reserved by PyTorch but unallocated.\n"
+    )
+    for size, device, belongs in (("300.00 MiB", 0, True), ("6.00 GiB", 0, False), ("300.00 MiB", 1, False)):
+        log.write_text(said.format(size=size, device=device))
+        result = run(snapshot, log, "--set", "expandable_segments=True", "--format", "json")
+        assert result.exit_code == 0
+        notes = " ".join(json.loads(result.stdout)["notes"])
+        assert ("does not belong to this snapshot" in notes) != belongs
+        assert (f"{size} on cuda:{device}" in notes) != belongs
+    text = run(snapshot, log).stdout
+    assert "it does not belong to this snapshot, and nothing is taken from it" in text
+    refused = run(snapshot, log, "--memory", "40GiB")
+    assert refused.exit_code == 3

@@ -1,4 +1,4 @@
-"""GIVEN inputs of which none can be read, or in which nothing failed WHEN it is reported THEN each thing is said once."""
+"""GIVEN inputs of which none can be read, or in which nothing failed WHEN it is reported THEN it is said once."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_tight_is_what_ran_and_leaves_less() -> None:
     assert {cell: found.entries[cell].fits for cell in ((0, 0), (1, 0), (0, 1))} == {
         (0, 0): "tight", (1, 0): "fits", (0, 1): "tight",
     }  # fmt: skip
-    assert headline(drawn({(0, 0): ran(23)})) == "No setting that was tried leaves 10 % of the card"
+    assert headline(drawn({(0, 0): ran(23)})) == "No setting that was tried leaves at least 10 % of the card"
 
 
 def test_what_was_squeezed_is_tight_and_no_measure_of_what_is_needed() -> None:
