@@ -65,7 +65,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.shm_exhausted", True, event.source)
     if short and all(event.fields.get("reason_unstated") is True for event in short):
         facts.put("host.shm_reason_unstated", True, short[-1].source)
-    for event in evidence.of_kind(EventKind.HOST_STATE):
+    for event in reversed(evidence.of_kind(EventKind.HOST_STATE)):
         facts.put("host.total_bytes", event.size("total_bytes"), event.source)
         percent = event.number("percent")
         if percent is not None:

@@ -78,7 +78,10 @@ def _of_tables(evidence: Evidence) -> Iterable[Series]:
 
 
 def _of_prints(evidence: Evidence) -> Iterable[Series]:
-    """What torch's allocator held by the program's own prints, where their lines are dated; each rank by itself."""
+    """What torch's allocator held, and the host, by the program's own prints, where their lines are dated.
+
+    Each rank by itself; the host's memory is one for all of them.
+    """
     name_member = member_namer(evidence)
     told: dict[tuple[str, str], list[tuple[float, int]]] = {}
     for event in evidence.of_kind(EventKind.DEVICE_STATE):
@@ -88,6 +91,12 @@ def _of_prints(evidence: Evidence) -> Iterable[Series]:
             if event.time_seconds is not None and size is not None:
                 key = (name_member(event.device), f"{name}{rank}")
                 told.setdefault(key, []).append((event.time_seconds, size))
+    on_host = [
+        (event.time_seconds, used)
+        for event in evidence.of_kind(EventKind.HOST_STATE)
+        if event.time_seconds is not None and (used := event.size("used_bytes")) is not None
+    ]
+    yield _series("host", N_("used on the host"), on_host, _interval(on_host), None)
     for (member, name), points in list(told.items())[:_MOST_PRINTED]:
         yield _series(member, name, points, _interval(points), None)
 

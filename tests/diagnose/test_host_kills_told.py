@@ -165,6 +165,25 @@ TOLD = {
         {"host.job_limit_bytes": None},
     ),
     "docker inspect": (INSPECTED, "HST002", "likely", {"host.job_limit_bytes": 8 * GIB, "exit.restarts": None}),
+    "docker inspect of the state alone": (
+        '{"Dead":false,"Error":"","ExitCode":137,"OOMKilled":true,"RestartCount":2,"HostConfig":{"Memory":1073741824}}',
+        "HST002",
+        "likely",
+        {"host.job_limit_bytes": GIB, "exit.restarts": 2},
+    ),
+    "a container that could not begin": (
+        '"Error": "OCI runtime create failed: runc create failed: unable to start container process: container init was OOM-killed (memory limit too low?): unknown"',
+        "HST002",
+        "likely",
+        {"host.job_limit_hit": True},
+    ),
+    "under WSL": (
+        "[    0.000000] Linux version 5.15.90.1-microsoft-standard-WSL2 (oe-user@oe-host)\n"
+        "[ 1234.567890] Out of memory: Killed process 812 (python) total-vm:21234567kB, anon-rss:15123456kB",
+        "HST001",
+        "confirmed",
+        {"host.platform": "wsl"},
+    ),
     "seff": (SEFF, "HST002", "likely", {"host.job_limit_bytes": 32 * GIB, "host.job_sampled_bytes": 34220151931}),
     "sacct": (SACCT, "HST002", "likely", {"host.job_limit_bytes": 32 * GIB, "host.job_sampled_bytes": 33412436 * KIB}),
     "sacct -P": (
@@ -277,6 +296,21 @@ def test_whose_memory_ran_out(log: str, rule: str, confidence: str, facts: dict[
 )
 def test_what_tells_of_no_kill(log: str) -> None:
     assert ask(f"{log}\n").verdict is Verdict.NO_FAILURE
+
+
+DEEPSPEED = """[2023-11-17 11:03:46,601] [INFO] [utils.py:803:see_memory_usage] MA 26.38 GB         Max_MA 26.38 GB         CA 26.71 GB         Max_CA 27 GB
+[2023-11-17 11:03:46,602] [INFO] [utils.py:810:see_memory_usage] CPU Virtual Memory:  used = 322.57 GB, percent = 17.1%
+[2023-11-17 11:04:06,578] [INFO] [utils.py:810:see_memory_usage] CPU Virtual Memory:  used = 1785.58 GB, percent = 94.6%
+[2023-11-17 11:05:06,579] [ERROR] [launch.py:322:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -9
+"""
+
+
+def test_what_deepspeed_prints_of_the_host_is_a_curve_and_its_last_figure_counts() -> None:
+    found = ask(DEEPSPEED)
+    assert found.facts.value("host.used_ratio") == pytest.approx(0.946)
+    (curve,) = [series for series in found.series if series.where == "host"]
+    assert curve.values_bytes == (round(322.57 * GIB), round(1785.58 * GIB))
+    assert (first(found).rule, first(found).confidence) == ("HST005", Confidence.LIKELY)
 
 
 def test_an_eviction_is_not_answered_with_a_higher_limit() -> None:

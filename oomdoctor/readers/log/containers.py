@@ -35,13 +35,14 @@ def _docker_state(match: re.Match[str], line: Line) -> LogEvent | None:
     """`"OOMKilled": true` of docker inspect; false is news only for a container that was killed."""
     stated = match["value"] == "true"
     around = "\n".join([*line.preceding(10), line.text, *line.following(10)])
-    code = re.search(r'"ExitCode": (\d{1,3})', around)
+    code = re.search(r'"ExitCode": ?(\d{1,3})', around)
     if not stated and (code is None or code[1] != "137"):
         return None
     exit_code = int(code[1]) if code else None
     after = "\n".join(takewhile(lambda text: '"OOMKilled"' not in text, line.following(_DESCRIBED)))
-    limit = re.search(r'"Memory": ([1-9]\d{0,18})\b', after)
-    restarts = re.search(r'"RestartCount": (\d{1,9})\b', after)
+    after = f"{line.text[match.end() :]}\n{after}"
+    limit = re.search(r'"Memory": ?([1-9]\d{0,18})\b', after)
+    restarts = re.search(r'"RestartCount": ?(\d{1,9})\b', after)
     return event(
         EventKind.PROCESS_KILLED,
         line,
@@ -201,6 +202,11 @@ FAMILY = Family(
             "failed startup probe, will be restarted",
             r"\bContainer (?P<program>\S{1,200}) failed startup probe, will be restarted",
             killed("kubelet", cause="probe"),
+        ),
+        Pattern(
+            "container init was OOM-killed",
+            r"\bcontainer init was OOM-killed \(memory limit too low\?\)",
+            killed("container", oom_stated=True),
         ),
         Pattern("was low on resource: memory", r"node was low on resource: memory", _evicted),
         Pattern(

@@ -132,6 +132,11 @@ def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.KERNEL_OOM, line, constraint="memcg", usage_bytes=usage, limit_bytes=limit)
 
 
+def _wsl(match: re.Match[str], line: Line) -> LogEvent:
+    """The kernel of WSL 2 names itself."""
+    return event(EventKind.HOST_STATE, line, platform="wsl")
+
+
 def _amdgpu(match: re.Match[str], line: Line) -> LogEvent:
     """VRAM is the device's own, or what the firmware carved out of the host's; GTT is host memory that it may use."""
     name = "device_total_bytes" if match["which"] == "VRAM" else "device_shared_bytes"
@@ -160,6 +165,7 @@ FAMILY = Family(
             r"(?<!\w)memory: usage (\d{1,15})kB, limit (\d{1,15})kB, failcnt [1-9]",
             _usage_alone,
         ),
+        Pattern("microsoft-standard", r"\bLinux\b.{0,200}-microsoft-standard\b", _wsl),
         Pattern(
             " memory ready",
             r"\bamdgpu\b.{0,40}: (?P<mib>\d{1,9})M of (?P<which>VRAM|GTT) memory ready",
