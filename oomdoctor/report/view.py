@@ -75,6 +75,7 @@ class ReportView:
     made: str
     fingerprint: str
     verdict: str
+    nothing_read: bool
     tag: str
     headline: str
     lead: str
@@ -151,6 +152,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         made=format_moment(diagnosis.made_seconds) if diagnosis.made_seconds else "",
         fingerprint=one_line(diagnosis.fingerprint, 120),
         verdict=diagnosis.verdict.value,
+        nothing_read=diagnosis.nothing_read,
         tag=_tag(diagnosis),
         headline=headline,
         lead=lead,

@@ -46,6 +46,9 @@ def test_what_where_and_what_to_do_in_one_sentence(tmp_path: Path, what: str, wh
     assert "NOTHING WAS READ" in text
     assert "unknown" not in text
     assert "Cause" not in text
+    page = render(found, "html")
+    assert "No change is known to help" not in page
+    assert "How the memory was divided" not in page
 
 
 def test_of_many_inputs_the_first_are_told(tmp_path: Path) -> None:
