@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..language import N_, _
@@ -14,6 +15,7 @@ from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes,
 from .model_input import Model
 
 COMPUTED, MEASURED, ASSUMED = N_("computed"), N_("measured"), N_("assumed")
+_FROM_WEAKEST = (ASSUMED, COMPUTED, MEASURED)
 FITS, TIGHT, NO = "fits", "tight", "no"
 WORKSPACE_BYTES = 32 * MIB
 """cuBLAS's workspace as torch sizes it on Hopper; 8 MiB on older cards."""
@@ -52,6 +54,11 @@ class Settings:
         return int(self.capacity_bytes * (self.engine.fraction if self.fraction is None else self.fraction))
 
     @property
+    def limit_known(self) -> str:
+        """How the share is known that this is of the card: an engine's own changes between versions."""
+        return ASSUMED if self.fraction is None and self.engine.fraction_name else COMPUTED
+
+    @property
     def safe_bytes(self) -> int:
         """What leaves the headroom asked for."""
         return min(self.limit_bytes, int(self.capacity_bytes * (1 - self.headroom)))
@@ -84,9 +91,25 @@ class Budget:
     verdict: str
     binds: str
 
+    @property
+    def known(self) -> str:
+        """How the sum is known, and with it all that follows from it."""
+        return weakest(self.parts)
+
     def part(self, name: str) -> Part:
         """The part of that name."""
         return next(part for part in self.parts if part.name == name)
+
+
+def weakest(parts: Iterable[Part]) -> str:
+    """How a sum is known: no better than the part of it that is known worst. What is nothing adds no doubt."""
+    known = {part.known for part in parts if part.bytes}
+    return next((each for each in _FROM_WEAKEST if each in known), COMPUTED)
+
+
+def assumed_bytes(parts: Iterable[Part]) -> int:
+    """How much of a sum is assumed."""
+    return sum(part.bytes for part in parts if part.known == ASSUMED)
 
 
 WEIGHTS, OVERHEAD, CACHE, ACTIVATIONS, WORKSPACE, GRAPHS = (

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from ..estimate.answer import Answer
-from ..estimate.budget import ACTIVATIONS, CACHE, GRAPHS, OVERHEAD, WORKSPACE, Part
+from ..estimate.budget import (
+    ACTIVATIONS,
+    ASSUMED,
+    CACHE,
+    COMPUTED,
+    GRAPHS,
+    OVERHEAD,
+    WORKSPACE,
+    Part,
+    assumed_bytes,
+    weakest,
+)
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..report.json_text import json_text
@@ -19,7 +31,6 @@ def answer_as_json(answer: Answer) -> str:
     budget, settings, model = answer.budget, answer.settings, answer.model
     sizes = {part.name: part.bytes for part in budget.parts}
     parts = {part.name: _part(part) for part in budget.parts}
-    computed = {"known": "computed"}
     of_cache = {"known": parts[CACHE]["known"]}
     return json_text(
         SCHEMA,
@@ -64,9 +75,7 @@ def answer_as_json(answer: Answer) -> str:
                 "overhead_bytes": parts[OVERHEAD],
                 "workspace_bytes": parts[WORKSPACE],
                 "graph_bytes": parts[GRAPHS],
-                "total_bytes": computed,
-                "max_context": computed,
-                "max_concurrency": computed,
+                **_known_of_answer(answer),
             },
             "parts": [{"name": name, "bytes": sizes[name], **part} for name, part in parts.items()],
             "table": {
@@ -88,9 +97,40 @@ def answer_as_json(answer: Answer) -> str:
     )  # fmt: skip
 
 
+def _known_of_answer(answer: Answer) -> dict[str, Any]:
+    """How the figures are known that follow from the parts: no better than the worst known of what they rest on."""
+    budget, settings = answer.budget, answer.settings
+    total = _sum(budget.parts)
+    limit = {"known": settings.limit_known, "formula": "capacity_bytes x fraction"}
+    within = {**total, "known": ASSUMED if ASSUMED in (limit["known"], total["known"]) else total["known"]}
+    beside_cache = _sum([part for part in budget.parts if part.name != CACHE])
+    pool = {**beside_cache, "known": ASSUMED if limit["known"] == ASSUMED else beside_cache["known"]}
+    return {
+        "total_bytes": {**total, "formula": "sum of parts"},
+        "limit_bytes": limit,
+        "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+        "pool_bytes": {**pool, "formula": "limit_bytes - parts but the cache"},
+        "pool_tokens": {**pool, "formula": "whole pages of pool_bytes"},
+        "fits": {**within, "formula": "total_bytes against headroom and limit_bytes"},
+        "binds": within,
+        "max_context": {**within, "formula": "the largest that fits"},
+        "max_concurrency": {**within, "formula": "the largest that fits"},
+        "table": within,
+        "lengths": within,
+        "settings": {"known": "given"},
+        "model": {"known": "given", "source": "the files"},
+    }
+
+
+def _sum(parts: Iterable[Part]) -> dict[str, Any]:
+    known = tuple(parts)
+    return {"known": weakest(known), "assumed_bytes": assumed_bytes(known)}
+
+
 def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -> str:
     """Training."""
     asked = asdict(settings)
+    total = _sum(part for part in budget.parts if part.name in budget.peak.parts)
     return json_text(
         SCHEMA,
         {
@@ -102,6 +142,16 @@ def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -
             "fits": budget.verdict,
             "binds": budget.binds,
             "max_batch": budget.max_batch,
+            "known": {
+                "total_bytes": {**total, "formula": "sum of the parts of the moment that needs most"},
+                "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+                "fits": total,
+                "binds": total,
+                "max_batch": {**total, "formula": "the largest that leaves the headroom"},
+                "moments": {**_sum(budget.parts), "formula": "sum of parts"},
+                "settings": {"known": "given"},
+                "model": {"known": "given", "source": "the files"},
+            },
             "parts": [{"name": part.name, "bytes": part.bytes, **_part(part)} for part in budget.parts],
             "moments": [
                 {"name": moment.name, "bytes": moment.bytes, "parts": list(moment.parts)} for moment in budget.moments

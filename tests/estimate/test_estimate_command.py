@@ -256,3 +256,33 @@ def test_what_is_not_understood_names_the_field(tmp_path: Path) -> None:
 def test_shares_that_leave_nothing_are_refused(model: Path, option: str, value: str, why: str) -> None:
     with pytest.raises(click.UsageError, match=why):
         raise called(model, "--gpu", "80GiB", "--engine", "vllm", option, value).exception
+
+
+_GIVEN = ("schema", "oomdoctor", "kind", "known", "parts", "notes")
+"""Which hold no figure, or say of each themselves how it is known."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--engine", each) for each in ("transformers", "vllm", "sglang", "llama.cpp")] + [("--train",)],
+    ids=lambda options: options[-1],
+)
+def test_every_figure_says_how_it_is_known(model: Path, options: tuple[str, ...]) -> None:
+    found = as_json(model, "--gpu", "80GiB", *options)
+    assert [name for name in found if name not in _GIVEN and name not in found["known"]] == []
+    assert [name for name in found["known"] if name not in found] == []
+    assert all(part["known"] in ("computed", "measured", "assumed") for part in found["parts"])
+
+
+def test_a_sum_is_known_no_better_than_its_worst_part(model: Path) -> None:
+    arguments = (model, "--gpu", "80GiB", "--engine", "vllm", "--context", 4096)
+    found = as_json(*arguments)
+    assumed = sum(part["bytes"] for part in found["parts"] if part["known"] == "assumed")
+    for name in ("total_bytes", "headroom_bytes", "fits", "max_context", "max_concurrency", "table"):
+        assert (found["known"][name]["known"], found["known"][name]["assumed_bytes"]) == ("assumed", assumed)
+    assert found["known"]["limit_bytes"]["known"] == found["known"]["pool_bytes"]["known"] == "assumed"
+    told = as_json(*arguments, "--fraction", 0.9, "--overhead", "1GiB", "--graphs", "1GiB")
+    assert told["known"]["limit_bytes"]["known"] == "computed"
+    assert told["known"]["total_bytes"]["assumed_bytes"] == told["workspace_bytes"]
+    training = as_json(model, "--gpu", "80GiB", "--train", "--overhead", "1GiB")
+    assert training["known"]["total_bytes"]["assumed_bytes"] == 32 << 20
