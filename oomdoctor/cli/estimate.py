@@ -129,6 +129,19 @@ def _all_count(asked: dict[str, Any]) -> None:
             raise UsageError(said.format(option=option))
 
 
+def _refuse_what_the_model_lacks(model: Model, asked: dict[str, Any]) -> None:
+    """Raises UsageError for an option about layers that this model does not have."""
+    has = model.architecture
+    if asked["mla"] is not None and not has.latent:
+        raise UsageError(
+            _("--mla {mla}: this model keeps no latent vectors, so it would change nothing").format(mla=asked["mla"])
+        )
+    if asked["no_hybrid"] and not has.windowed:
+        raise UsageError(_("--no-hybrid: no layer of this model has a window, so it would change nothing"))
+    if asked["state_dtype"] is not None and not has.stateful:
+        raise UsageError(_("--state-dtype: no layer of this model keeps a state, so it would change nothing"))
+
+
 def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
@@ -160,6 +173,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
                 kinds=named, engine=engine.name, why=refused
             )
         )
+    _refuse_what_the_model_lacks(model, asked)
     measured = _measured(asked, engine)
     settings = Settings(
         engine=engine,

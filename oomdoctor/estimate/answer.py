@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..language import N_, _
-from .architecture import Attention, Latent, State
+from .architecture import Attention
 from .budget import Budget, Settings, budget_of, cache_settings, largest_concurrency, largest_context, total_at
 from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
 from .grid import Grid, grid_of
@@ -100,7 +100,6 @@ def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tup
 
 def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     """What the figures rest on that is not in the files, and what other versions of the engine do."""
-    kinds = {type(cache) for cache, _count in model.architecture.alike}
     heads = [cache.kv_heads for cache, _count in model.architecture.alike if isinstance(cache, Attention)]
     notes = [_("assumed: {what}").format(what=each) for each in model.architecture.assumptions]
     longest = model.architecture.longest
@@ -127,14 +126,14 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
                     ranks=settings.tensor_parallel, heads=min(heads)
                 )
             )
-        if Latent in kinds and not settings.engine.divides_layers:
+        if model.architecture.latent and not settings.engine.divides_layers:
             notes.append(
                 _("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
             )
         notes.append(_("weights are taken to be divided evenly between the ranks"))
-    if State in kinds and settings.states is None and model.architecture.state_dtype is None:
+    if model.architecture.stateful and settings.states is None and model.architecture.state_dtype is None:
         notes.append(_("recurrent states are assumed to be float32; name their type with --state-dtype"))
-    if settings.engine is TRANSFORMERS and Latent in kinds:
+    if settings.engine is TRANSFORMERS and model.architecture.latent:
         notes.append(
             _(
                 "transformers up to 5.12 keeps keys and values of every head, since 5.16 the latent vector "

@@ -114,3 +114,13 @@ class Architecture:
     def windowed(self) -> bool:
         """Whether some layer looks back a limited number of tokens."""
         return any(isinstance(each, Attention) and each.window is not None for each, _ in self.alike)
+
+    @property
+    def latent(self) -> bool:
+        """Whether some layer keeps a compressed vector instead of keys and values."""
+        return any(isinstance(each, Latent) for each, _ in self.alike)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether some layer keeps a state."""
+        return any(isinstance(each, State) for each, _ in self.alike)

@@ -1,4 +1,8 @@
-"""Element types: bytes of a row of values, the scales of quantised ones included."""
+"""Element types: bytes of a row of values, the scales of quantised ones included.
+
+Scales of a block stand in the block; those of vLLM's `…_per_token_head` are one float32 for each token and head, of keys
+and of values (its `kv_cache_interface.py`, page size).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 
 from ..errors import UsageError
 from ..language import _
+from .tensors import row_elements
 
 
 @dataclass(frozen=True)
@@ -15,10 +20,21 @@ class ElementType:
     name: str
     block_values: int
     block_bytes: int
+    head_scale_bytes: int = 0
+    """Beside the values, for each token and head."""
 
     def bytes_of(self, values: int) -> int:
         """Bytes of a row of so many values; the last block is whole."""
         return -(-values // self.block_values) * self.block_bytes
+
+    @property
+    def is_float(self) -> bool:
+        """Whether weights can be cast to it: quantised values have scales, and not all weights become such."""
+        return self.block_values == 1 and self.block_bytes > 1
+
+    def row_bytes(self, heads: int, width: int) -> int:
+        """Bytes of what so many heads keep of one token."""
+        return self.bytes_of(row_elements(heads, width)) + heads * self.head_scale_bytes
 
     @property
     def bits(self) -> float:
@@ -45,7 +61,11 @@ _BLOCKS = {
 """Values a block and its bytes: 32 values of q8_0 have a two-byte scale (ggml's block structures); 16 of nvfp4 and 32
 of mxfp4 a one-byte scale."""
 
-NAMES = (*_FLOATS, *_ALIASES, *_BLOCKS)
+_PER_TOKEN_HEAD = {
+    "int8_per_token_head": (1, 1, 4), "fp8_per_token_head": (1, 1, 4), "int4_per_token_head": (2, 1, 4),
+}  # fmt: skip
+
+NAMES = (*_FLOATS, *_ALIASES, *_BLOCKS, *_PER_TOKEN_HEAD)
 
 
 def element_type(name: str) -> ElementType:
@@ -56,6 +76,8 @@ def element_type(name: str) -> ElementType:
         return _plain(plain, _FLOATS[plain])
     if plain in _BLOCKS:
         return ElementType(plain, *_BLOCKS[plain])
+    if plain in _PER_TOKEN_HEAD:
+        return ElementType(plain, *_PER_TOKEN_HEAD[plain])
     raise UsageError(
         _("no element type that is known here: {name}; one of {names}").format(name=repr(name), names=", ".join(NAMES))
     )

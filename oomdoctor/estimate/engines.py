@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..errors import UsageError
 from ..language import _
 from ..model.units import GIB, MIB
-from .architecture import Architecture, Attention, Latent
+from .architecture import Architecture, Attention
 from .dtypes import ElementType
 
 
@@ -53,6 +53,7 @@ LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1, divides_laye
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 
 _GGML_TYPES = ("float32", "float16", "bfloat16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_WITHOUT_SCALES = ("int8", "uint8")
 _GGML_BLOCK = 32
 """Values of a block of ggml's quantised types; a plain type has none."""
 
@@ -88,9 +89,14 @@ def cache_type_refused(
 
     `packed`: in vLLM's fp8_ds_mla. ggml's blocks are llama.cpp's (its --cache-type-k takes them and plain floats).
     """
-    if packed and (engine is not VLLM or not any(isinstance(cache, Latent) for cache in architecture.caches)):
+    latent = architecture.latent
+    if packed and (engine is not VLLM or not latent):
         return _("fp8_ds_mla is how vLLM keeps latent vectors (MLA)")
     for kind in kinds:
+        if kind.name in _WITHOUT_SCALES:
+            return _("{kind} alone does not tell its scales; vLLM has {kind}_per_token_head").format(kind=kind.name)
+        if kind.head_scale_bytes and (engine is not VLLM or latent):
+            return _("{kind} is how vLLM keeps keys and values of heads").format(kind=kind.name)
         if engine is LLAMA_CPP and kind.name not in _GGML_TYPES:
             return _("llama.cpp keeps keys and values in {names}").format(names=", ".join(_GGML_TYPES))
         if engine is not LLAMA_CPP and kind.block_values == _GGML_BLOCK and kind.name in _GGML_TYPES:

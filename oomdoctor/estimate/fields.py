@@ -25,7 +25,7 @@ def type_of_field(name: str, value: object, where: str) -> ElementType:
                 where=where, name=name, value=str(value)[:40]
             )
         ) from error
-    if found.block_values > 1:
+    if found.block_values > 1 or found.head_scale_bytes:
         raise InputRefused(
             _("{where}: {name} is {value!r}, which is one of quantised blocks").format(
                 where=where, name=name, value=found.name

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .dtypes import ElementType
 from .engines import LLAMA_CPP, SGLANG, SGLANG_WINDOW_SHARE, TRANSFORMERS, VLLM, Engine
-from .tensors import pages_of, row_elements, rows_bytes
+from .tensors import pages_of, rows_bytes
 
 FP8_DS_MLA_BYTES = 656
 """A token and layer of vLLM's `fp8_ds_mla`: 512 bytes of the latent, 16 of scales, 128 of the rotary part."""
@@ -69,8 +69,7 @@ def row_bytes(cache: Cache, settings: CacheSettings) -> int:
     if isinstance(cache, Attention) and cache.expanded_heads is not None and settings.engine is TRANSFORMERS:
         heads = cache.expanded_heads
     heads = max(1, -(-heads // ranks))
-    keys = settings.keys.bytes_of(row_elements(heads, cache.key_width))
-    return keys + settings.values.bytes_of(row_elements(heads, cache.value_width))
+    return settings.keys.row_bytes(heads, cache.key_width) + settings.values.row_bytes(heads, cache.value_width)
 
 
 def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
@@ -152,8 +151,8 @@ def _latent_row(cache: Latent, settings: CacheSettings) -> int:
     if not settings.expanded:
         return settings.keys.bytes_of(cache.rank + cache.rope_width) + indexer
     heads = max(1, -(-cache.heads // settings.shares))
-    keys = settings.keys.bytes_of(row_elements(heads, cache.nope_width + cache.rope_width))
-    return keys + settings.values.bytes_of(row_elements(heads, cache.value_width)) + indexer
+    keys = settings.keys.row_bytes(heads, cache.nope_width + cache.rope_width)
+    return keys + settings.values.row_bytes(heads, cache.value_width) + indexer
 
 
 def _state_bytes(cache: State, settings: CacheSettings) -> int:

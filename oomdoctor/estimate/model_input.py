@@ -58,7 +58,7 @@ def read_model(path: Path, dtype: str | None = None, weights_bytes: int | None =
     would tell. Raises InputRefused for what is not understood.
     """
     kind = None if dtype is None else element_type(dtype)
-    if kind is not None and kind.block_values > 1:
+    if kind is not None and not kind.is_float:
         raise UsageError(
             _("--dtype {dtype}: weights are not quantised as they are loaded; --kv-dtype is for a cache").format(
                 dtype=dtype

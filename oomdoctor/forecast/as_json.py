@@ -11,7 +11,6 @@ from ..estimate.budget import (
     ACTIVATIONS,
     ASSUMED,
     CACHE,
-    COMPUTED,
     GRAPHS,
     OVERHEAD,
     WORKSPACE,

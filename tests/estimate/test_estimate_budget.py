@@ -147,6 +147,34 @@ def test_one_long_request_decides(llama: Model, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "requests", "longest"),
+    [
+        ("1,024\n", 1, 1024),
+        ("12,288 30\n", 30, 12_288),
+        ('"12,288"\n', 1, 12_288),
+        ("1,234,567\n12,288\n", 2, 1_234_567),
+        ("12, 288\n", 288, 12),
+        ("512,100\n1024,37\n", 137, 1024),
+        ("512;100\n12,288;1\n", 101, 12_288),
+        ("512\t100\n", 100, 512),
+    ],
+)
+def test_a_comma_parts_thousands_or_a_count(tmp_path: Path, text: str, requests: int, longest: int) -> None:
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    found = read_lengths(path)
+    assert (found.requests, found.longest) == (requests, longest)
+
+
+@pytest.mark.parametrize("text", ["# a\n12,288\n", "5\n12,288\n1024,37\n1,024\n", "5\n12,288\n"])
+def test_a_comma_that_may_be_either_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    with pytest.raises(InputRefused, match=r"lengths:2: 12,288 is either .* write 12288, or 12 288"):
+        read_lengths(path)
+
+
 @pytest.mark.parametrize("text", ["", "# only\n", "many\n", "1 2 3\n", "-5\n", "0\n", "1.5\n", "9" * 30, "5 0\n"])
 def test_a_file_without_lengths_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "lengths"

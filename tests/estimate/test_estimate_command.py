@@ -79,7 +79,16 @@ def test_options_reach_the_figures(model: Path) -> None:
 
 @pytest.mark.parametrize(
     ("engine", "kinds"),
-    [("vllm", "q8_0"), ("transformers", "bf16,q4_0"), ("llama.cpp", "fp8"), ("vllm", "fp8_ds_mla"), ("sglang", "q5_1")],
+    [
+        ("vllm", "q8_0"),
+        ("transformers", "bf16,q4_0"),
+        ("llama.cpp", "fp8"),
+        ("vllm", "fp8_ds_mla"),
+        ("sglang", "q5_1"),
+        ("vllm", "int8"),
+        ("transformers", "int8"),
+        ("sglang", "int8_per_token_head"),
+    ],
 )
 def test_a_cache_in_a_type_that_the_engine_does_not_have_is_refused(model: Path, engine: str, kinds: str) -> None:
     with pytest.raises(UsageError, match="does not go with"):
@@ -87,6 +96,18 @@ def test_a_cache_in_a_type_that_the_engine_does_not_have_is_refused(model: Path,
     assert (
         as_json(model, "--gpu", "80GiB", "--engine", "llama.cpp", "--kv-dtype", "q8_0")["kv_bytes_per_token"] == 69_632
     )
+
+
+def test_scales_of_a_token_and_head_count(model: Path) -> None:
+    for kind, values in (("int8_per_token_head", 128), ("fp8_per_token_head", 128), ("int4_per_token_head", 64)):
+        found = as_json(model, "--gpu", "80GiB", "--engine", "vllm", "--kv-dtype", kind)
+        assert found["kv_bytes_per_token"] == 32 * 2 * 8 * (values + 4)
+
+
+@pytest.mark.parametrize("option", [("--mla", "expanded"), ("--no-hybrid",), ("--state-dtype", "bf16")])
+def test_what_is_said_of_layers_that_the_model_lacks_is_refused(model: Path, option: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f"{option[0]}.* change nothing"):
+        raise called(model, "--gpu", "80GiB", *option).exception
 
 
 def test_lengths(model: Path, tmp_path: Path) -> None:
@@ -201,7 +222,7 @@ def test_types_of_keys_and_values_that_are_none(model: Path, kinds: str) -> None
         raise called(model, "--gpu", "80GiB", "--kv-dtype", kinds).exception
 
 
-@pytest.mark.parametrize("kind", ["", "q4_0", "mxfp4"])
+@pytest.mark.parametrize("kind", ["", "q4_0", "mxfp4", "int8", "fp8", "int8_per_token_head"])
 def test_weights_are_loaded_in_no_type_of_blocks(model: Path, kind: str) -> None:
     with pytest.raises(UsageError):
         raise called(model, "--gpu", "80GiB", "--dtype", kind).exception
