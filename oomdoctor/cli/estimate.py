@@ -40,6 +40,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
     show_default=True,
     help="Cards, as tensor-parallel ranks; llama.cpp divides the layers.",
 )
+@click.option("--gpu-layers", type=click.IntRange(0, 1 << 16), help="Layers on the card (llama.cpp's -ngl).")
 @click.option("--mla", type=click.Choice(["latent", "expanded"]), help="How latent attention is kept.")
 @click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
 @click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
@@ -111,7 +112,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
 
 _ONLY_INFERENCE = (
-    "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "mla", "no_hybrid",
+    "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla", "no_hybrid",
     "step_tokens", "fraction", "graphs",
 )  # fmt: skip
 _ONLY_TRAINING = ("optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing")
@@ -146,7 +147,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     from ..estimate.answer import answer_of, default_context
     from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
-    from ..estimate.engines import cache_type_refused, engine_of, ranks_refused
+    from ..estimate.engines import LLAMA_CPP, cache_type_refused, engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
     from ..estimate.loading import as_engine_loads
 
@@ -161,6 +162,8 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
     engine = engine_of(asked["engine"] or ("llama.cpp" if model.gguf else "transformers"))
     if asked["dtype"] is None:
         model = as_engine_loads(model, engine)
+    if asked["gpu_layers"] is not None and (engine is not LLAMA_CPP or asked["tp"] > 1):
+        raise UsageError(_("--gpu-layers is how llama.cpp puts some of the layers on one card"))
     refused = ranks_refused(engine, model.architecture, asked["tp"])
     if refused is not None:
         raise UsageError(
@@ -193,6 +196,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
         expanded=asked["mla"] == "expanded",
         hybrid=not asked["no_hybrid"],
         packed_latent=packed,
+        gpu_layers=asked["gpu_layers"],
     )
     answer = answer_of(model, settings, lengths)
     if chosen == "json":

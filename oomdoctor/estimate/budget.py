@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ..errors import InputRefused
 from ..language import N_, _
 from ..model.units import MIB
 from .activations import inference_activations, step_size
 from .architecture import CrossAttention, State
 from .dtypes import ElementType, element_type
-from .engines import RANK_BYTES, Engine
+from .engines import LLAMA_CPP, RANK_BYTES, Engine
 from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes, sequence_bytes
 from .model_input import Model
+from .placement import card_bytes, layers_on_card
 
 COMPUTED, MEASURED, ASSUMED = N_("computed"), N_("measured"), N_("assumed")
 _FROM_WEAKEST = (ASSUMED, COMPUTED, MEASURED)
@@ -47,6 +49,8 @@ class Settings:
     expanded: bool = False
     hybrid: bool = True
     packed_latent: bool = False
+    gpu_layers: int | None = None
+    """Layers that llama.cpp puts on cards, the output counted as one; None: all."""
 
     @property
     def limit_bytes(self) -> int:
@@ -142,7 +146,7 @@ def budget_of(model: Model, settings: Settings) -> Budget:
     parts = (
         _weights(model, settings),
         _overhead(settings),
-        _cache(model, settings, kept),
+        _cache(_on_card(model, settings), settings, kept),
         _activations(model, settings, kept),
         Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED, _("torch's default on Hopper")),
         _graphs(settings),
@@ -200,11 +204,26 @@ def _largest(most: int, fits: object) -> int:
     return low
 
 
+def _on_card(model: Model, settings: Settings) -> Model:
+    """The model with the layers only that lie on cards."""
+    if settings.gpu_layers is None:
+        return model
+    return replace(model, architecture=layers_on_card(model.architecture, settings.gpu_layers, model.path))
+
+
 def _weights(model: Model, settings: Settings) -> Part:
-    ranks = settings.tensor_parallel
+    ranks, size = settings.tensor_parallel, model.weights_bytes
+    formula = _("bytes of all tensors")
+    if settings.engine is LLAMA_CPP and model.places is not None:
+        size = card_bytes(model.places, settings.gpu_layers)
+        if size < model.weights_bytes:
+            formula = _("bytes of the tensors on cards")
+    elif settings.gpu_layers is not None and settings.gpu_layers < model.architecture.layers:
+        raise InputRefused(_("{where}: what single layers weigh is known of a GGUF file only").format(where=model.path))
     inputs: tuple[tuple[str, int | str], ...] = ((N_("bytes of the model"), model.weights_bytes), ("ranks", ranks))
-    formula = _("bytes of all tensors / ranks") if ranks > 1 else _("bytes of all tensors")
-    return Part(WEIGHTS, -(-model.weights_bytes // ranks), formula, inputs, model.weights_known, model.weights_source)
+    if ranks > 1:
+        formula = _("{formula} / ranks").format(formula=formula)
+    return Part(WEIGHTS, -(-size // ranks), formula, inputs, model.weights_known, model.weights_source)
 
 
 def _overhead(settings: Settings) -> Part:

@@ -1,7 +1,7 @@
 """Element types: bytes of a row of values, the scales of quantised ones included.
 
-Scales of a block stand in the block; those of vLLM's `…_per_token_head` are one float32 for each token and head, of keys
-and of values (its `kv_cache_interface.py`, page size).
+Scales of a block stand in the block. Those of vLLM's `…_per_token_head` are a float32 for each token and head, of keys
+and of values (page size in its `kv_cache_interface.py`).
 """
 
 from __future__ import annotations

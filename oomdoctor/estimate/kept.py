@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from ..bundle.redact import mask_text
@@ -18,6 +19,7 @@ from .gguf import GgufFile, Value, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
 from .model_input import Model, config_of, gguf_parts, read_model
+from .placement import Places
 
 _MOST_CHARACTERS = 2_000_000
 _MOST_BYTES = 1 << 60
@@ -36,6 +38,7 @@ def model_to_keep(path: Path) -> dict[str, object]:
         file, family = read_gguf(gguf_parts(path)[0]), model.architecture.family
         told = {name: each for name, each in file.metadata.items() if name.startswith((f"{family}.", "general.arch"))}
         kept["gguf"] = {"metadata": told, "lengths": file.lengths}
+        kept["places"] = None if model.places is None else asdict(model.places)
     else:
         config = read_json(config_of(path))
         # Names and addresses say nothing of sizes, and may hold a secret.
@@ -69,6 +72,7 @@ def kept_model(kept: Mapping[str, object]) -> Model:
         if isinstance(floats, list) and len(floats) == 2 and all(_is_size(each) for each in floats)
         else None,
         quantization=quantization[:100] if isinstance(quantization, str) else None,
+        places=_places(kept.get("places"), architecture.layers),
     )
 
 
@@ -83,6 +87,19 @@ def _gguf(kept: object, where: str) -> GgufFile:
     }
     lengths = {str(name): each for name, each in parts[1].items() if _is_size(each)}  # type: ignore[union-attr]
     return GgufFile(metadata, lengths, ())
+
+
+def _places(kept: object, layers: int) -> Places | None:
+    """None also of a bundle that does not have them."""
+    if not isinstance(kept, dict):
+        return None
+    blocks, sizes = kept.get("blocks"), [kept.get(name) for name in ("input_bytes", "rest_bytes")]
+    if not isinstance(blocks, list) or len(blocks) != layers or not all(_is_size(each) for each in [*blocks, *sizes]):
+        return None
+    inputs, rest = sizes
+    assert isinstance(inputs, int)
+    assert isinstance(rest, int)
+    return Places(inputs, tuple(blocks), rest)
 
 
 def _is_size(value: object) -> bool:

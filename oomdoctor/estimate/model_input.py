@@ -18,6 +18,7 @@ from .gguf import MAGIC, GgufFile, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
 from .parameters import count_parameters, quantised_parts
+from .placement import Places, places_of
 
 _INDEX = "model.safetensors.index.json"
 _PART = re.compile(r"-[0-9]{5}-of-([0-9]{5})\.safetensors$")
@@ -42,6 +43,8 @@ class Model:
     """Of the weights those that a loader casts: their bytes and how many; None: not known."""
     quantization: str | None = None
     """The method that the stored weights are quantised by."""
+    places: Places | None = None
+    """Of a GGUF file the tensors by where they can lie; None: not known."""
 
 
 def model_files(path: Path) -> list[Path]:
@@ -316,7 +319,10 @@ def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     count = sum(tensor.elements for tensor in tensors)
     known = "measured" if weights_bytes is not None else "computed"
     words = _("given with --weights") if weights_bytes is not None else source
-    return Model(path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known)
+    places = None if weights_bytes is not None else places_of(tensors, architecture.layers)
+    return Model(
+        path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known, places=places
+    )
 
 
 def gguf_parts(path: Path) -> list[Path]:

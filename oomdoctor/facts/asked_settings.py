@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from ..estimate.loading import as_engine_loads, quantised_at_load
 from ..estimate.model_input import Model, loaded_as
 from ..estimate.tensors import tokens_within
 from ..knobs.versions import version_key
-from ..language import _
+from ..language import N_, _
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -34,6 +35,13 @@ _ELSEWHERE = (
 )  # fmt: skip
 """Options after which the files no longer tell what lies on the card."""
 _NO_GRAPHS = ("enforce-eager", "disable-cuda-graph")
+_OWN_CHOICE = ("auto", "all", "-1", "None", "none", "")
+"""Words and numbers by which a program takes its own default, or what fits."""
+_TAKES_MULTIPLES = ("max-model-len", "max-num-batched-tokens")
+_MULTIPLES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+"""vLLM's `human_readable_int` (engine/arg_utils.py): a small letter is decimal, a capital one binary."""
+_NUMBER = re.compile(r"([0-9]{1,12})(\.[0-9]{1,6})?([a-zA-Z]?)")
+_LAYERS_ARE_DIVIDED = N_("the layers are divided between places, and which lie on this card is not known")
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
 _SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
 """vLLM took 0.90 of the card before this version."""
@@ -58,12 +66,8 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
     engine, capacity = _engine(evidence, facts), capacity_of(facts)
     if engine is None or capacity is None:
         return None
-    for name in _ELSEWHERE:
-        if options.get(name) not in _PLAIN:
-            raise InputRefused(_("with --{name} its files no longer tell what lies on the card").format(name=name))
-    spread = _some_layers_elsewhere(options, model) or _layers_are_spread(evidence)
-    if (number(options, "pipeline-parallel-size") or 1) > 1 or spread:
-        raise InputRefused(_("the layers are divided between places, and which lie on this card is not known"))
+    refuse_elsewhere(options)
+    on_card = _layers_on_card(evidence)
     ranks = number(options, *_RANKS) or 1
     refused = ranks_refused(engine, model.architecture, ranks)
     if refused is not None:
@@ -71,10 +75,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
             _("{engine} does not run with {ranks} ranks: {why}").format(engine=engine.name, ranks=ranks, why=refused)
         )
     concurrency = concurrency_of(options)
-    context = context_of(options, facts)
-    if engine is LLAMA_CPP and context is not None:
-        # Its context is that of all sequences together.
-        context = max(1, context // concurrency)
+    context = length_of(context_of(options, facts), engine, concurrency)
     if context is None and engine is TRANSFORMERS:
         context = facts.size("activity.input_tokens")
         if context is None:
@@ -88,11 +89,28 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         fraction=_fraction(options, facts, engine),
         graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
     )
-    return Asked(as_loaded(model, options, engine), with_options(settings, options))
+    settings = with_options(settings, options)
+    if on_card is not None:
+        settings = replace(settings, gpu_layers=on_card)
+    return Asked(as_loaded(model, options, engine), settings)
+
+
+def refuse_elsewhere(options: Mapping[str, str | None]) -> None:
+    """Raises InputRefused for an option after which the files no longer tell what lies on the card."""
+    for name in _ELSEWHERE:
+        if options.get(name) not in _PLAIN:
+            raise InputRefused(_("with --{name} its files no longer tell what lies on the card").format(name=name))
+    if (number(options, "pipeline-parallel-size") or 1) > 1:
+        raise InputRefused(_(_LAYERS_ARE_DIVIDED))
+
+
+def length_of(context: int | None, engine: Engine, concurrency: int) -> int | None:
+    """Of one request: llama.cpp's context is that of all sequences together."""
+    return max(1, context // concurrency) if engine is LLAMA_CPP and context is not None else context
 
 
 def with_options(settings: Settings, options: Mapping[str, str | None]) -> Settings:
-    """The settings with what an engine's options say of its cache, its steps and its graphs.
+    """The settings with what an engine's options say of its cache, its layers, its steps and its graphs.
 
     Raises InputRefused for a type of a cache whose bytes are not known here.
     """
@@ -103,7 +121,8 @@ def with_options(settings: Settings, options: Mapping[str, str | None]) -> Setti
         settings,
         keys=keys,
         values=values,
-        step_tokens=number(options, *_STEP),
+        step_tokens=settings.context if options.get("chunked-prefill-size") == "-1" else number(options, *_STEP),
+        gpu_layers=number(options, "n-gpu-layers", least=0) if settings.engine is LLAMA_CPP else None,
         graph_bytes=0 if no_graphs else settings.graph_bytes,
         packed_latent=packed,
     )
@@ -165,7 +184,12 @@ def concurrency_of(options: Mapping[str, str | None]) -> int:
 
 def context_of(options: Mapping[str, str | None], facts: FactSet) -> int | None:
     """The longest request that the settings allow."""
-    return number(options, *_CONTEXT) or facts.size("engine.max_length_tokens")
+    return context_asked(options) or facts.size("engine.max_length_tokens")
+
+
+def context_asked(options: Mapping[str, str | None]) -> int | None:
+    """The same by the options alone; None where they leave it to the model or the engine."""
+    return number(options, *_CONTEXT)
 
 
 def capacity_of(facts: FactSet) -> int | None:
@@ -185,18 +209,36 @@ def _engine(evidence: Evidence, facts: FactSet) -> Engine | None:
     return _ENGINES.get(str(named))
 
 
-def number(options: Mapping[str, str | None], *names: str) -> int | None:
-    """The first of these options that is a whole number above zero."""
+def number(options: Mapping[str, str | None], *names: str, least: int = 1) -> int | None:
+    """The first of these options that says a whole number of at least `least`; None where none says one.
+
+    Raises InputRefused for what is neither a number nor a word for the program's own choice.
+    """
     for name in names:
         value = options.get(name)
-        if value is not None and value.isdecimal() and 0 < int(value) < 1 << 30:
-            return int(value)
+        if value is None or value in _OWN_CHOICE:
+            continue
+        found = _whole(value, _MULTIPLES if name in _TAKES_MULTIPLES else {})
+        if found is None:
+            raise InputRefused(
+                _("--{name} {value} is no number that is understood here").format(name=name, value=value)
+            )
+        if least <= found < 1 << 30:
+            return found
     return None
 
 
-def _some_layers_elsewhere(options: Mapping[str, str | None], model: Model) -> bool:
-    value = options.get("n-gpu-layers")
-    return value is not None and value.isdecimal() and int(value) < model.architecture.layers
+def _whole(value: str, multiples: Mapping[str, int]) -> int | None:
+    """`80000`, and where multiples are taken `80k` (decimals too) and `80K` (1024, whole numbers only)."""
+    match = _NUMBER.fullmatch(value.strip())
+    if match is None:
+        return None
+    whole, decimals, unit = match.groups()
+    if not unit:
+        return None if decimals else int(whole)
+    if unit not in multiples or (decimals and unit.isupper()):
+        return None
+    return int(float(whole + (decimals or "")) * multiples[unit])
 
 
 def _elements(options: Mapping[str, str | None], engine: Engine) -> tuple[ElementType | None, ElementType | None]:
@@ -205,14 +247,18 @@ def _elements(options: Mapping[str, str | None], engine: Engine) -> tuple[Elemen
     return found[0], found[1]
 
 
-def _layers_are_spread(evidence: Evidence) -> bool:
-    """Whether llama.cpp said that it put some of the layers on the host, or on another card."""
-    cards = {event.device for event in evidence.of_kind(EventKind.ENGINE_KV_POOL) if event.device is not None}
+def _layers_on_card(evidence: Evidence) -> int | None:
+    """Layers that llama.cpp said it put on cards, the output counted as one; None where it put all there.
+
+    Raises InputRefused where several cards share them.
+    """
+    if len({event.device for event in evidence.of_kind(EventKind.ENGINE_KV_POOL) if event.device is not None}) > 1:
+        raise InputRefused(_(_LAYERS_ARE_DIVIDED))
     for event in evidence.of_kind(EventKind.ENGINE_WEIGHTS):
         on_card, layers = event.size("layers_offloaded"), event.size("layers_total")
         if on_card is not None and layers is not None and on_card < layers:
-            return True
-    return len(cards) > 1
+            return on_card
+    return None
 
 
 def _cached(name: str, value: str) -> ElementType:

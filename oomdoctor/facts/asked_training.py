@@ -14,7 +14,8 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import CensusGroup
 from ..readers.log.launch import launch_program
-from .asked_settings import capacity_of, is_on, number, options_of
+from .asked_settings import capacity_of, is_on, options_of
+from .asked_settings import number as _strict_number
 from .census import speaking_censuses
 from .deriver import failed_devices
 
@@ -81,6 +82,18 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
         foreach=not fused,
     )
     return AskedTraining(settings, count, model is not None and tokens is not None)
+
+
+def number(options: Mapping[str, str | None], *names: str) -> int | None:
+    """The first of these options that is a number: a script's own options may mean something else by such a name."""
+    for name in names:
+        try:
+            found = _strict_number(options, name)
+        except InputRefused:
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def _trains(facts: FactSet, member: str | None) -> bool:

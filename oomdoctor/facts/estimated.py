@@ -60,11 +60,11 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
 
     None where there is not enough for it.
     """
-    served = _of_engine(evidence, facts) if model is None else None
-    if served is not None:
-        return Reckoned(served)
-    model = printed_model(evidence, facts) if model is None else model
     try:
+        served = _of_engine(evidence, facts) if model is None else None
+        if served is not None:
+            return Reckoned(served)
+        model = printed_model(evidence, facts) if model is None else model
         asked = None if model is None else asked_of(evidence, facts, model)
         if asked is not None:
             return Reckoned(_of_model(asked, facts))

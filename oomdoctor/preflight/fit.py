@@ -12,7 +12,14 @@ from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, large
 from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
 from ..estimate.model_input import Model, read_model
-from ..facts.asked_settings import as_loaded, with_options
+from ..facts.asked_settings import (
+    as_loaded,
+    concurrency_of,
+    context_asked,
+    length_of,
+    refuse_elsewhere,
+    with_options,
+)
 from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
@@ -23,7 +30,8 @@ from .setup import Asked, Setup
 from .shares import cap_bytes, share_of
 from .visible import visible_cards
 
-_CONTEXT = ("max-model-len", "context-length", "ctx-size")
+_AS_LONG_AS_FITS = ("auto", "-1")
+"""By which vLLM takes the longest request that its pool holds."""
 _LEVELS = {FITS: Level.FINE, TIGHT: Level.WARN, NO: Level.FAIL}
 _TRAINERS = ("torchrun", "deepspeed", "accelerate")
 
@@ -38,6 +46,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
         settings, name, free = _settings(setup, model)
         if setup.asked.dtype is None:
             model = as_loaded(model, _told(setup), settings.engine)
+        judged = _judged(setup, model, settings, name, free)
     except _NoCard:
         yield Finding(
             "fit",
@@ -58,7 +67,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
         )
         yield Finding("fit.ranks", Level.FAIL, what, f"{refused[:1].upper()}{refused[1:]}")
         return
-    yield _judged(setup, model, settings, name, free)
+    yield judged
     if setup.command.program in _TRAINERS:
         why = _("The figure is for inference; gradients and the optimizer's states come on top of it")
         yield Finding(
@@ -78,7 +87,8 @@ class _NoCard(Exception):
 def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
     """The settings, what the card is called, and what is free of it (None: not seen)."""
     asked, command = setup.asked, setup.command
-    engine = _engine(setup, model)
+    engine, told = _engine(setup, model), _told(setup)
+    refuse_elsewhere(told)
     cards = [_with_instances(setup, card) for card in visible_cards(setup).cards if card.total_bytes]
     smallest = min(cards, key=lambda card: card.total_bytes or 0, default=None)
     if asked.gpu_bytes is not None:
@@ -92,18 +102,24 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
     share = share_of(setup)[0]
     overhead = measured_overhead(capacity, engine)
     ranks = command.cards if command.engine is not None else None
+    concurrency = asked.concurrency or concurrency_of(told)
     settings = Settings(
         engine=engine,
         capacity_bytes=capacity,
-        context=asked.context or _context(setup) or (default_context(model) if command.engine else 1),
-        concurrency=asked.concurrency,
+        context=asked.context
+        or length_of(context_asked(told), engine, concurrency)
+        or (default_context(model) if command.engine else 1),
+        concurrency=concurrency,
         headroom=asked.headroom,
         tensor_parallel=asked.tensor_parallel or ranks or 1,
         fraction=asked.fraction if asked.fraction is not None else share,
         overhead_bytes=overhead.bytes if overhead is not None else None,
         overhead_source=overhead.words if overhead is not None else "",
     )
-    settings = with_options(settings, _told(setup))
+    settings = with_options(settings, told)
+    if asked.context is None and told.get("max-model-len") in _AS_LONG_AS_FITS:
+        fitting = largest_context(model, replace(settings, headroom=0.0), 1)
+        settings = replace(settings, context=min(settings.context, fitting or settings.context))
     if kinds:
         settings = replace(settings, keys=kinds[0], values=kinds[-1], packed_latent=False)
     cap = cap_bytes(setup, smallest) if smallest is not None and asked.gpu_bytes is None else None
@@ -149,6 +165,8 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--kv-dtype {','.join(names)}")
     if settings.step_tokens is not None:
         words.append(f"--step-tokens {settings.step_tokens}")
+    if settings.gpu_layers is not None:
+        words.append(f"--gpu-layers {settings.gpu_layers}")
     if settings.graph_bytes is not None:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
     if settings.headroom != Asked.headroom:
@@ -163,14 +181,13 @@ def _engine(setup: Setup, model: Model) -> Engine:
     return ENGINES["llama.cpp"] if model.gguf else TRANSFORMERS
 
 
-def _context(setup: Setup) -> int | None:
-    given = next((value for name in _CONTEXT if (value := setup.command.options.get(name)) is not None), None)
-    return int(given) if given is not None and given.isdecimal() and 0 < int(given) < 1 << 30 else None
-
-
 def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int | None) -> Finding:
     budget = budget_of(model, settings)
     level, total = _LEVELS[budget.verdict], budget.total_bytes
+    # An engine's most requests at once are a bound, not a demand: those that its pool does not hold wait.
+    waits = setup.asked.concurrency is None and budget.verdict == TIGHT and total > settings.limit_bytes
+    level = Level.FINE if waits else level
+    taken = min(total, settings.limit_bytes) if settings.engine.queues else total
     asked_context = settings.context > 1
     what = (
         _("{concurrency} x {context} tokens").format(concurrency=settings.concurrency, context=f"{settings.context:,}")
@@ -195,6 +212,10 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     need = _("The model needs {total} of {name} with {engine} for {what}").format(
         total=format_bytes(total), name=name, engine=settings.engine.name, what=what
     )
+    if waits:
+        need = _("The model starts on {name} with {engine}; {binds}").format(
+            name=name, engine=settings.engine.name, binds=budget.binds
+        )
     seen, why = need, f"{budget.binds[:1].upper()}{budget.binds[1:]}"
     do = (
         _("A context of {longest} fits").format(longest=f"{longest:,}")
@@ -203,7 +224,7 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     )
     if level is Level.FINE and not asked_context:
         seen += _("; {longest} tokens fit").format(longest=f"{longest:,}") if longest > 1 else ""
-    if free is not None and level is not Level.FAIL and total > free:
+    if free is not None and level is not Level.FAIL and taken > free:
         why = _("The card would hold it, but only {free} of it are free").format(free=format_bytes(free))
         return Finding("fit", Level.FAIL, need, why, _("Free the card, or take another one"), figures=figures)
     lines = () if level is Level.FINE else (_parts_command(setup, model, settings),)

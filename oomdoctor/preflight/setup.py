@@ -75,7 +75,7 @@ class Asked:
 
     model: Path | None = None
     context: int | None = None
-    concurrency: int = 1
+    concurrency: int | None = None
     engine: str | None = None
     dtype: str | None = None
     kv_dtype: str | None = None

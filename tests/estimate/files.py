@@ -68,3 +68,35 @@ def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, tuple
     with path.open("wb") as file:
         file.write(head)
         file.truncate(len(head) + 64 + place)
+
+
+def write_llama_8b_gguf(path: Path) -> None:
+    """Llama-3.1-8B as llama.cpp quantises it with Q4_K_M: the more important half of two matrices in Q6_K."""
+    q4, q6, f32 = (12, 256, 144), (14, 256, 210), (0, 1, 4)
+    hidden, inner, rows, words = 4096, 14336, 1024, 128_256
+    tensors: dict[str, tuple[int, list[int], int]] = {}
+
+    def add(name: str, kind: tuple[int, int, int], *shape: int) -> None:
+        elements = 1
+        for each in shape:
+            elements *= each
+        tensors[name] = (kind[0], list(shape), elements // kind[1] * kind[2])
+
+    add("token_embd.weight", q4, hidden, words)
+    add("output.weight", q6, hidden, words)
+    add("output_norm.weight", f32, hidden)
+    add("rope_freqs.weight", f32, 64)
+    for layer in range(32):
+        chosen = q6 if layer < 4 or layer >= 28 or (layer - 4) % 3 == 2 else q4
+        for name, kind, width in (("attn_q", q4, hidden), ("attn_k", q4, rows), ("attn_v", chosen, rows),
+                                  ("attn_output", q4, hidden), ("ffn_gate", q4, inner), ("ffn_up", q4, inner),
+                                  ("ffn_down", chosen, inner)):  # fmt: skip
+            add(f"blk.{layer}.{name}.weight", kind, hidden, width)
+        for name in ("attn_norm", "ffn_norm"):
+            add(f"blk.{layer}.{name}.weight", f32, hidden)
+    keys = {
+        "block_count": 32, "embedding_length": hidden, "attention.head_count": 32, "attention.head_count_kv": 8,
+        "context_length": 131_072, "feed_forward_length": inner, "vocab_size": words,
+    }  # fmt: skip
+    pairs: dict[str, object] = {"general.architecture": "llama", **{f"llama.{key}": each for key, each in keys.items()}}
+    write_gguf(path, pairs, tensors)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from estimate.files import write_config, write_gguf
+from estimate.files import write_config, write_gguf, write_llama_8b_gguf
 
 from oomdoctor.errors import InputRefused, UsageError
 from oomdoctor.estimate.answer import answer_of
@@ -222,3 +222,25 @@ def test_an_engine_with_a_pool_starts_where_one_request_fits(llama: Model) -> No
     one = holds.part(CACHE).bytes // 64
     assert f"holds {holds.pool_bytes // one} of 64 requests" in holds.binds
     assert budget_of(llama, Settings(VLLM, 24 * GIB, 131_072, 1)).verdict == "no"
+
+
+def test_layers_on_the_card_have_their_weights_and_caches_there(tmp_path: Path) -> None:
+    write_llama_8b_gguf(tmp_path / "m.gguf")
+    model = read_model(tmp_path / "m.gguf")
+
+    def with_layers(count: int | None) -> Budget:
+        return budget_of(model, Settings(LLAMA_CPP, 24 * GIB, 8192, 1, gpu_layers=count))
+
+    whole, all_layers, half, none = (with_layers(count) for count in (None, 32, 16, 0))
+    assert with_layers(99).total_bytes == with_layers(33).total_bytes == whole.total_bytes
+    output = 128_256 * 4096 * 210 // 256 + (4096 + 64) * 4
+    assert whole.part(WEIGHTS).bytes - all_layers.part(WEIGHTS).bytes == output
+    assert all_layers.part(WEIGHTS).bytes == sum(model.places.blocks if model.places else ())
+    assert half.part(CACHE).bytes == whole.part(CACHE).bytes // 2
+    assert (none.part(WEIGHTS).bytes, none.part(CACHE).bytes) == (0, 0)
+    assert half.kv_bytes_per_token == whole.kv_bytes_per_token
+
+
+def test_single_layers_of_a_configuration_are_not_guessed(llama: Model) -> None:
+    with pytest.raises(InputRefused, match="known of a GGUF file only"):
+        budget_of(llama, Settings(LLAMA_CPP, 24 * GIB, 8192, 1, gpu_layers=10))

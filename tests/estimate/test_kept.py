@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from estimate.files import write_config, write_gguf, write_safetensors
+from estimate.files import write_config, write_gguf, write_llama_8b_gguf, write_safetensors
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.estimate.kept import kept_model, model_to_keep
@@ -72,3 +72,11 @@ def test_what_is_not_understood_is_not_kept(tmp_path: Path) -> None:
         model_to_keep(tmp_path)
     with pytest.raises(InputRefused, match="too large to keep"):
         model_to_keep(write_config(tmp_path, notes="x" * 3_000_000))
+
+
+def test_where_the_tensors_of_a_gguf_file_lie_is_kept(tmp_path: Path) -> None:
+    write_llama_8b_gguf(tmp_path / "m.gguf")
+    kept = json.loads(json.dumps(model_to_keep(tmp_path / "m.gguf")))
+    assert kept_model(kept).places == read_model(tmp_path / "m.gguf").places
+    for damaged in (None, {}, {**kept["places"], "blocks": [1]}, {**kept["places"], "input_bytes": -1}):
+        assert kept_model({**kept, "places": damaged}).places is None

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from estimate.files import LLAMA_8B, write_config
+from estimate.files import LLAMA_8B, write_config, write_llama_8b_gguf
 from estimate.model_table import config
 from estimate.test_kv_cache import settings_of
 
 from oomdoctor.estimate.activations import StepSize, inference_activations
 from oomdoctor.estimate.answer import answer_of, pool_tokens
-from oomdoctor.estimate.budget import ACTIVATIONS, Settings, budget_of
+from oomdoctor.estimate.budget import ACTIVATIONS, WEIGHTS, Settings, budget_of
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
 from oomdoctor.estimate.hf_config import architecture_of
@@ -144,3 +144,12 @@ def test_llama_cpp_s_compute_buffer() -> None:
     architecture = architecture_of(LLAMA_8B, "config.json")
     found = inference_activations(architecture, LLAMA_CPP, element_type("float16"), StepSize(512, 1), 1)
     assert found.bytes == 512 * (128_256 + 4096) * 4
+
+
+def test_llama_cpp_of_llama_8b_keeps_the_input_embedding_on_the_host(tmp_path: Path) -> None:
+    """Start-up lines of Ollama's issues: CUDA0 4403.49 MiB and CPU_Mapped 281.81 MiB, 33 of 33 layers on the card."""
+    write_llama_8b_gguf(tmp_path / "m.gguf")
+    model = read_model(tmp_path / "m.gguf")
+    assert round(model.weights_bytes / MIB, 2) == round(4403.49 + 281.81, 2)
+    assert round(budget_of(model, Settings(LLAMA_CPP, 24 * GIB, 8192, 1)).part(WEIGHTS).bytes / MIB, 2) == 4403.49
+    assert budget_of(model, Settings(VLLM, 24 * GIB, 8192, 1)).part(WEIGHTS).bytes == model.weights_bytes

@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
-from estimate.files import write_config, write_safetensors
+from estimate.files import write_config, write_llama_8b_gguf, write_safetensors
 from preflight.given import GIB, card, held, only, setup
 
 from oomdoctor.cli.check import check
@@ -130,6 +130,69 @@ def test_types_steps_and_graphs_of_the_launch_line_count_and_stand_in_the_comman
     assert failed.level is Level.FAIL
     said = "--engine vllm --context 8192 --concurrency 4 --fraction 0.01 --kv-dtype float8"
     assert failed.lines == (f"oomdoctor estimate {model} --gpu 8GiB {said}",)
+
+
+@pytest.mark.parametrize(
+    ("command", "context", "concurrency"),
+    [
+        (("vllm", "serve", "m", "--max-model-len", "80k"), 80_000, 1),
+        (("vllm", "serve", "m", "--max-model-len=80K"), 81_920, 1),
+        (("vllm", "serve", "m", "--max-model-len", "25.6k", "--max-num-seqs", "3"), 25_600, 3),
+        (("vllm", "serve", "m", "--max-model-len", "auto"), 131_072, 1),
+        (("python", "-m", "sglang.launch_server", "--context-length", "4096", "--max-running-requests", "8"), 4096, 8),
+        (("llama-server", "-c", "32768", "-np", "4"), 8192, 4),
+        (("llama-server", "-c", "0"), 131_072, 1),
+    ],
+)
+def test_lengths_and_requests_of_each_engine(
+    model: Path, command: tuple[str, ...], context: int, concurrency: int
+) -> None:
+    figures = only(check_fit(setup(*command, cards=(card(),), asked=Asked(model=model))), "fit").figures
+    assert (figures["context"], figures["concurrency"]) == (context, concurrency)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("vllm", "serve", "m", "--max-model-len", "25.6K"),
+        ("vllm", "serve", "m", "--max-num-seqs", "1k"),
+        ("python", "-m", "sglang.launch_server", "--context-length", "80k"),
+        ("vllm", "serve", "m", "--cpu-offload-gb", "8"),
+        ("vllm", "serve", "m", "-pp", "2"),
+        ("llama-server", "-c", "8192", "-ngl", "10"),
+    ],
+)
+def test_what_a_launch_line_says_is_never_left_out_of_the_figure(model: Path, options: tuple[str, ...]) -> None:
+    found = only(check_fit(setup(*options, cards=(card(),), asked=Asked(model=model))), "fit")
+    assert found.level is Level.UNSEEN
+    assert found.why
+
+
+def test_layers_and_cache_types_of_llama_cpp(tmp_path: Path) -> None:
+    write_llama_8b_gguf(tmp_path / "m.gguf")
+
+    def fit(*options: str) -> Finding:
+        command = ("llama-server", "-m", "m.gguf", "-c", "8192", *options)
+        return only(check_fit(setup(*command, cards=(card(total=8 * GIB),), asked=Asked(model=tmp_path / "m.gguf"))),
+                    "fit")  # fmt: skip
+
+    plain, some = fit(), fit("-ngl", "16")
+    assert some.figures["kv_bytes"] == int(str(plain.figures["kv_bytes"])) // 2
+    assert int(str(some.figures["total_bytes"])) < int(str(plain.figures["total_bytes"]))
+    assert fit("-ngl", "all").figures == fit("-ngl", "99").figures == plain.figures
+    eight = fit("-ctk", "q8_0", "-ctv", "q8_0", "-fa", "on")
+    assert eight.figures["kv_bytes"] == int(str(plain.figures["kv_bytes"])) * 34 // 64
+    assert int(str(fit("-ub", "2048").figures["total_bytes"])) > int(str(plain.figures["total_bytes"]))
+
+
+def test_requests_that_wait_are_no_failure_of_a_launch_line(model: Path) -> None:
+    command = ("vllm", "serve", "m", "--max-model-len", "8192", "--max-num-seqs", "256")
+    given = setup(*command, cards=(card(total=24 * GIB),), asked=Asked(model=model))
+    found = only(check_fit(given), "fit")
+    assert (found.level, found.figures["fits"]) == (Level.FINE, "tight")
+    assert "the others wait" in found.seen
+    asked = replace(given, asked=Asked(model=model, concurrency=256))
+    assert only(check_fit(asked), "fit").level is Level.WARN
 
 
 def test_a_cap_in_the_environment_limits_the_model(model: Path) -> None:
