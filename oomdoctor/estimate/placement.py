@@ -1,8 +1,8 @@
 """Which part of a model lies on the card.
 
-llama.cpp (`load_tensors` in its llama-model.cpp) leaves the input embedding on the host, and puts the last layers on the
-card, as many as --n-gpu-layers says; the output counts as one more layer behind them. Llama-3.1-8B in Q4_K_M has 281.81
-MiB on the host and 4403.49 on the card, all layers being there (ollama/ollama, start-up lines of several issues).
+llama.cpp (`load_tensors` in its llama-model.cpp) leaves the input embedding on the host, and puts the last layers on
+the card, as many as --n-gpu-layers says; the output counts as one more layer behind them. Llama-3.1-8B in Q4_K_M has
+281.81 MiB on the host and 4403.49 on the card, all layers being there (start-up lines in ollama/ollama's issues).
 """
 
 from __future__ import annotations

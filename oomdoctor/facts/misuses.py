@@ -24,6 +24,7 @@ _MOST_VALUES = 8
 _SHORTEST_NAME, _MOST_EDITS = 12, 2
 """Only a long name may be called a slip of another: short ones (`tp-size`, `dp-size`) are often both real."""
 _KEYWORDS = re.compile(r"\b([a-z][a-z0-9_]{1,60}) ?= ?(\"[^\"]{0,80}\"|'[^']{0,80}'|[\w.]{1,40})")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{11,60}")
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?: (\{value\}|[a-z]+))?")
 _ENGINES = {"vllm", "sglang", "tgi", "llama.cpp"}
 
@@ -47,7 +48,8 @@ def _all(finder: MisuseFinder, evidence: Evidence) -> Iterator[Misuse]:
             if value := run.variables.get(name):
                 yield from finder.of_variable(name, value, N_("{path} (variables)").format(path=run.path))
     for event in evidence.of_kind(EventKind.ENVIRONMENT):
-        yield from finder.of_variable(event.word("name") or "", event.word("value") or "", str(event.source))
+        name, value = event.word("name") or "", event.word("value") or ""
+        yield from finder.of_variable(name, value, str(event.source))
     for event in evidence.of_kind(EventKind.CODE):
         yield from finder.of_code(event.word("code") or "", str(event.source))
     for event in evidence.of_kind(EventKind.EXCEPTION):
@@ -104,6 +106,8 @@ class MisuseFinder:
             name, found, value = word.partition("=")
             if found and name in ALLOCATOR_VARIABLES:
                 yield from self.of_variable(name, value.strip("'\""), where)
+            elif found and _VARIABLE.fullmatch(name):
+                yield from self.of_name(name, value.strip("'\""), where)
         for program, options in server_options(command):
             for option, given in options if program in _ENGINES else ():
                 misuse = self._option(program, option.replace("_", "-"), given, where)
@@ -199,6 +203,16 @@ class MisuseFinder:
                         key=key, chosen=chosen[key], beside=conflict.beside, value=conflict.value
                     )
                     yield Misuse(what, "ignored", conflict.why, N_("Leave one of the two out"), (), where)
+
+    def of_name(self, name: str, value: str, where: str) -> Iterator[Misuse]:
+        """A variable whose name is nearly one that programs read: `PYTORCH_CUDA_ALOC_CONF`."""
+        near = None if name in self.misuses.variables else _nearest(name, self.misuses.variables)
+        if near is not None:
+            why = N_("No program that is known here reads a variable of this name")
+            line = f"export {near}={value}"
+            yield Misuse(
+                f"{name}={value}", "ignored", why, N_("Did you mean {near}?").format(near=near), (line,), where
+            )
 
     def _with_colon(self, part: str) -> str:
         """`max_split_size_mb=512` as torch reads it: with a colon."""

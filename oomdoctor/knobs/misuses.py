@@ -105,6 +105,8 @@ class Misuses:
     allocator_conflicts: tuple[AllocatorConflict, ...]
     alike: tuple[tuple[str, ...], ...]
     """Knobs for one purpose, one of each framework."""
+    variables: frozenset[str] = frozenset()
+    """Names of variables that decide about memory or devices."""
 
     def counterpart(self, knob: str, framework: str, knobs: Knobs) -> str | None:
         """The knob of `framework` that serves the purpose of `knob`."""
@@ -136,10 +138,11 @@ def read_misuses(path: Path, knobs: Knobs) -> Misuses:
         options,
         tuple(_conflict(as_section(item), options) for item in document.sequence("allocator_conflicts")),
         tuple(_group(item, knobs) for item in document.sequence("alike")),
+        frozenset(as_scalar(item).text for item in document.sequence("variables")),
     )
 
 
-_TABLES = ("misuses", "allocator_options", "allocator_conflicts", "alike")
+_TABLES = ("misuses", "allocator_options", "allocator_conflicts", "alike", "variables")
 _SIGNS = ("option", "call", "assigns", "variable")
 _KEYS = ("id", "framework", *_SIGNS, "keywords", "values", "since", "until", "outcome", "why", "instead", "evidence")
 

@@ -112,6 +112,8 @@ def _misuses(setup: Setup) -> Iterator[Misuse]:
     for name in ALLOCATOR_VARIABLES:
         if value := setup.variables.get(name):
             yield from finder.of_variable(name, value, "environment")
+    for name, value in sorted(setup.variables.items()):
+        yield from finder.of_name(name, value, "environment")
     for code, where in _statements(setup):
         yield from finder.of_code(code, where)
 

@@ -16,6 +16,7 @@ from oomdoctor.estimate.budget import (
     GRAPHS,
     OVERHEAD,
     WEIGHTS,
+    Budget,
     Settings,
     budget_of,
     largest_concurrency,

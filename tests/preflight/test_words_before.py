@@ -88,6 +88,25 @@ def test_an_option_that_the_installed_engine_does_not_name(tmp_path: Path) -> No
     assert [each.split(" ")[0] for each in found] == ["--max-model-length"]
 
 
+@pytest.mark.parametrize(
+    "name", ["PYTORCH_CUDA_ALOC_CONF", "PYTORCH_ALLOC_CONFIG", "CUDA_VISIBLE_DEVICE", "TORCH_CUDA_ALLOC_CONF"]
+)
+def test_a_variable_that_is_nearly_one_that_is_read(name: str) -> None:
+    for given in (setup(variables={name: "x:1"}), setup("env", f"{name}=x:1", "python3")):
+        found = [each for each in check_words(given) if each.check == "setting"]
+        assert [(each.level, each.seen.split("=")[0]) for each in found] == [(Level.WARN, name)]
+        assert "Did you mean" in found[0].do
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PYTORCH_ALLOC_CONF", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "NCCL_P2P_DISABLE", "OMP_NUM_THREADS",
+     "VLLM_WORKER_MULTIPROC_METHOD", "CUDA_VISIBLE_DEVICES_BACKUP_OF_MINE", "HF_HUB_CACHE"],
+)  # fmt: skip
+def test_other_variables_are_nobody_s_slip(name: str) -> None:
+    assert [each for each in check_words(setup(variables={name: ""})) if each.check == "setting"] == []
+
+
 def test_a_script_is_parsed_and_not_run(tmp_path: Path) -> None:
     script = tmp_path / "serve.py"
     script.write_text(
