@@ -14,6 +14,7 @@ from .options import ENGINES, NamedPath, language_option, share, size_option
 from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
 
 if TYPE_CHECKING:
+    from ..estimate.adapters import Lora
     from ..estimate.engines import Engine
     from ..estimate.model_input import Model
     from ..preflight.measured import Measured
@@ -79,11 +80,21 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--zero", type=click.IntRange(0, 3), default=0, show_default=True, help="Stage of ZeRO.")
 @click.option("--fsdp", is_flag=True, help="Fully sharded, as ZeRO 3.")
 @click.option(
-    "--ranks", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Cards that share the states."
+    "--ranks", type=click.IntRange(1, 1 << 16), default=1, show_default=True, help="Cards: sharded over, else DDP's."
 )
 @click.option("--batch", type=_COUNT, default=1, show_default=True, help="Sequences of a step on one card.")
 @click.option("--seq", type=_COUNT, default=2048, show_default=True, help="Tokens of a sequence in training.")
 @click.option("--checkpointing", is_flag=True, help="Activations are computed again.")
+@click.option(
+    "--bucket-view", is_flag=True, help="Gradients are views of DDP's buckets (gradient_as_bucket_view), not copies."
+)
+@click.option("--lora", metavar="RANK|PATH", help="Adapters of that rank, or as an adapter_config.json says.")
+@click.option("--lora-targets", metavar="NAMES", help="Matrices with adapters: q_proj,v_proj (default), or all-linear.")
+@click.option(
+    "--launch-config",
+    type=NamedPath(path_type=Path),
+    help="DeepSpeed's JSON or accelerate's YAML: sharding, ranks, precision, batch, what is offloaded.",
+)
 @click.option(
     "--format",
     "output_format",
@@ -107,7 +118,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
     found = read_model(model, asked["dtype"], asked["weights"])
     chosen = output_format or default_format(output)
     text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
-    spare_inputs(output, [*model_files(model), asked["lengths"]], _("is the model or was read"))
+    spare_inputs(output, [*model_files(model), asked["lengths"], asked["launch_config"]], _("is the model or was read"))
     deliver(text, output)
 
 
@@ -115,7 +126,10 @@ _ONLY_INFERENCE = (
     "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla", "no_hybrid",
     "step_tokens", "fraction", "graphs",
 )  # fmt: skip
-_ONLY_TRAINING = ("optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing")
+_ONLY_TRAINING = (
+    "optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing", "bucket_view", "lora",
+    "lora_targets", "launch_config",
+)  # fmt: skip
 
 
 def _all_count(asked: dict[str, Any]) -> None:
@@ -215,27 +229,37 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
 
 
 def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
+    from dataclasses import replace
+
     from ..estimate.training import Training, training_budget
 
     if asked["fsdp"] and asked["zero"] not in (0, 3):
         raise UsageError(_("--fsdp is ZeRO 3; leave --zero out"))
+    by_file = _told_by_file(asked)
     zero = 3 if asked["fsdp"] else asked["zero"]
-    if zero and asked["ranks"] == 1:
-        raise UsageError(_("sharding needs the number of cards: --ranks"))
     measured = _measured(asked, None)
-    settings = Training(
-        capacity_bytes=_capacity(asked),
-        optimizer=asked["optimizer"],
-        precision=asked["precision"],
-        batch=asked["batch"],
-        sequence=asked["seq"],
-        checkpointing=asked["checkpointing"],
-        zero=zero,
-        ranks=asked["ranks"],
-        headroom=asked["headroom"],
-        overhead_bytes=asked["overhead"] if measured is None else measured.bytes,
-        overhead_source="--overhead" if measured is None else measured.words,
+    settings = replace(
+        Training(
+            capacity_bytes=_capacity(asked),
+            optimizer=asked["optimizer"],
+            precision=asked["precision"],
+            batch=asked["batch"],
+            sequence=asked["seq"],
+            checkpointing=asked["checkpointing"],
+            zero=zero,
+            ranks=asked["ranks"],
+            headroom=asked["headroom"],
+            overhead_bytes=asked["overhead"] if measured is None else measured.bytes,
+            overhead_source="--overhead" if measured is None else measured.words,
+            bucket_view=asked["bucket_view"],
+            lora=_lora(asked),
+        ),
+        **by_file,
     )
+    if settings.zero and settings.ranks == 1:
+        raise UsageError(_("sharding needs the number of cards: --ranks"))
+    if settings.bucket_view and (settings.zero or settings.ranks == 1 or not settings.replicates):
+        raise UsageError(_("--bucket-view is about ranks that shard nothing: --ranks without --zero and --fsdp"))
     budget = training_budget(model, settings)
     if chosen == "json":
         from ..forecast.as_json import training_as_json
@@ -250,6 +274,44 @@ def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | N
 
     told = training_outline(model, settings, budget)
     return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
+
+
+def _told_by_file(asked: dict[str, Any]) -> dict[str, Any]:
+    """What the launcher's file says of the settings. Raises UsageError where an option says it too."""
+    from ..estimate.launch_config import read_launch_config
+
+    path = asked["launch_config"]
+    if path is None:
+        return {}
+    found = read_launch_config(path)
+    told = {name: value for name in _FILE_AND_OPTION if (value := getattr(found, name)) is not None}
+    context = click.get_current_context()
+    for name in (*told, *(("fsdp",) if "zero" in told else ())):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise UsageError(_("{path} tells --{name}; leave it out").format(path=path, name=name))
+    only = ("offload_states", "offload_parameters", "buffer_bytes", "live_parameters", "replicates")
+    return {**told, **{name: getattr(found, name) for name in only}}
+
+
+_FILE_AND_OPTION = ("zero", "ranks", "precision", "optimizer", "batch", "checkpointing")
+
+
+def _lora(asked: dict[str, Any]) -> Lora | None:
+    from ..estimate.adapters import USUAL_TARGETS, Lora, read_lora
+
+    named, targets = asked["lora"], asked["lora_targets"]
+    if named is None:
+        if targets is not None:
+            raise UsageError(_("--lora-targets counts only with --lora"))
+        return None
+    if named.isdecimal() and 0 < int(named) < 1 << 16:
+        words = tuple(each.strip() for each in targets.split(",")) if targets is not None else USUAL_TARGETS
+        return Lora(int(named), words)
+    if not Path(named).exists():
+        raise UsageError(_("--lora {named}: neither a rank nor an adapter_config.json").format(named=repr(named)))
+    if targets is not None:
+        raise UsageError(_("{named} tells --lora-targets; leave it out").format(named=named))
+    return read_lora(Path(named))
 
 
 def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:

@@ -6,6 +6,9 @@
     activations       what autograd keeps of every layer for the backward pass (`layer_activations`)
     logits            tokens x vocabulary: the output, its float32 copy, its log-softmax, and two gradients of it
 
+Ranks that shard nothing copy their gradients into the buckets of DistributedDataParallel, which are as large as all
+gradients and stay (torch's `reducer.cpp`); with `gradient_as_bucket_view` the gradients are views of them.
+
 Sharding as in ZeRO (Rajbhandari et al., arXiv 1910.02054, figure 1): stage 1 divides optimizer states (with the float32
 copy of the parameters), stage 2 gradients too, stage 3, and FSDP, parameters too. Which moment is the peak depends on
 their sizes: gradients are freed before a step (`set_to_none`), so activations and gradients are not full at once.
@@ -18,6 +21,7 @@ from dataclasses import dataclass, replace
 from ..errors import InputRefused, UsageError
 from ..language import N_, _
 from ..model.units import MIB
+from .adapters import Lora, frozen_layer_activations, trained_parameters
 from .architecture import Architecture, Attention, Latent
 from .budget import ASSUMED, COMPUTED, MEASURED, WORKSPACE, Part
 from .model_input import Model
@@ -59,6 +63,19 @@ class Training:
     """Who measured it."""
     foreach: bool = True
     """Whether the optimizer works on all parameters at once, which torch does on CUDA unless it is fused."""
+    bucket_view: bool = False
+    """Whether gradients are views of DistributedDataParallel's buckets."""
+    replicates: bool = True
+    """Whether ranks that shard nothing have such buckets; DeepSpeed's have none."""
+    lora: Lora | None = None
+    """Adapters beside frozen parameters, which are kept as they are stored; None: all are trained."""
+    offload_states: bool = False
+    """Optimizer states, and with ZeRO 2 and 3 gradients, in host memory."""
+    offload_parameters: bool = False
+    buffer_bytes: int = 0
+    """What DeepSpeed keeps for communication."""
+    live_parameters: int | None = None
+    """Most parameters that ZeRO 3 has gathered at once; None: those of two layers."""
 
     @property
     def tokens(self) -> int:
@@ -102,6 +119,7 @@ PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS, LAYER, TEMPORARY, GATHERED, 
     N_("context and libraries"),
 )  # fmt: skip
 OUTPUT = N_("logits that the loop still names")
+BUCKETS, BUFFERS = N_("buckets of gradients"), N_("buffers for communication")
 
 
 def training_budget(model: Model, settings: Training) -> TrainingBudget:
@@ -173,10 +191,13 @@ def layer_activations(architecture: Architecture, tokens: int, precision: str) -
     return tokens * (norms * hidden + attention + mlp)
 
 
-def state_parts(count: int, hidden: int | None, settings: Training, source: str = "") -> tuple[Part, ...]:
-    """What follows from the number of parameters alone: themselves, gradients, states, and a step's temporaries.
+def state_parts(
+    count: int, hidden: int | None, settings: Training, source: str = "", frozen_bytes: int = 0
+) -> tuple[Part, ...]:
+    """What follows from the number of parameters alone: themselves, gradients, states, buckets, a step's temporaries.
 
-    `hidden`: the width of the matrices, for an optimizer that keeps rows and columns.
+    `count`: those that are trained, beside `frozen_bytes` of others. `hidden`: the width of the matrices, for an
+    optimizer that keeps rows and columns.
     """
     if settings.precision not in PRECISIONS:
         raise UsageError(
@@ -197,21 +218,34 @@ def state_parts(count: int, hidden: int | None, settings: Training, source: str 
     def divided(formula: str, stage: int) -> str:
         return _("{formula} / ranks").format(formula=formula) if zero >= stage and ranks > 1 else formula
 
-    each = _("parameters x {kept} bytes").format(kept=kept)
+    each = _("parameters x {kept} bytes").format(kept=kept) + (_(" + frozen ones") if frozen_bytes else "")
     moments = _("states of {optimizer}").format(optimizer=settings.optimizer) + (
         _(" + float32 parameters") if master else ""
     )
+    away, gradients = settings.offload_states, shared(kept * count, 2)
+    parameters = shared(kept * count + frozen_bytes, 3)
+    buckets = kept * count if ranks > 1 and not zero and settings.replicates else 0
+    viewed = bool(buckets) and settings.bucket_view
+    on_host = _("in host memory")
+    inputs: tuple[tuple[str, int | str], ...] = (("parameters", count),)
     return (
-        Part(PARAMETERS, shared(kept * count, 3), divided(each, 3), (("parameters", count),), COMPUTED, source),
-        Part(GRADIENTS, shared(kept * count, 2), divided(each, 2), (("parameters", count),), COMPUTED),
-        Part(STATES, shared(states, 1), divided(f"({moments})", 1),
-             (("parameters", count), ("ranks", ranks), (N_("ZeRO stage"), zero)), COMPUTED),
-        Part(TEMPORARY, shared(temporary, 1), _("one tensor for each parameter (foreach)"), (), COMPUTED),
+        Part(PARAMETERS, 0 if settings.offload_parameters else parameters,
+             on_host if settings.offload_parameters else divided(each, 3), inputs, COMPUTED, source),
+        Part(GRADIENTS, 0 if viewed or (away and zero >= 2) else gradients,
+             _("views of the buckets") if viewed else on_host if away and zero >= 2
+             else divided(_("parameters x {kept} bytes").format(kept=kept), 2), inputs, COMPUTED),
+        Part(BUCKETS, buckets, _("as large as all gradients (DistributedDataParallel)"), inputs, COMPUTED),
+        Part(STATES, 0 if away else shared(states, 1), on_host if away else divided(f"({moments})", 1),
+             (*inputs, ("ranks", ranks), (N_("ZeRO stage"), zero)), COMPUTED),
+        Part(TEMPORARY, 0 if away else shared(temporary, 1), _("one tensor for each parameter (foreach)"), (),
+             COMPUTED),
     )  # fmt: skip
 
 
 def _kept_bytes(settings: Training) -> int:
-    """Of a parameter as it is kept."""
+    """Of a trained parameter as it is kept: PEFT makes adapters in float32."""
+    if settings.lora is not None:
+        return 4
     sharded = settings.precision == "bf16-mixed" and settings.zero > 0
     return 2 if settings.precision == "bf16-pure" or sharded else 4
 
@@ -230,14 +264,20 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     vocabulary = architecture.vocabulary
     if vocabulary is None:
         raise InputRefused(_("{path}: the field vocab_size is missing; it is not guessed").format(path=model.path))
-    states = state_parts(count, architecture.hidden, settings, model.weights_source)
-    zero, kept = settings.zero, _kept_bytes(settings)
+    zero, lora, where = settings.zero, settings.lora, model.path
+    frozen = 0 if lora is None else model.weights_bytes
+    trained = count if lora is None else trained_parameters(architecture, lora, where)
+    states = state_parts(trained, architecture.hidden, settings, model.weights_source, frozen)
+    kept = _kept_bytes(settings) if lora is None else model.dtype.bytes_of(1)
     tokens, layers = settings.tokens, architecture.layers
-    # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
-    layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
+    if lora is None:
+        # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
+        layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
+    else:
+        layer = frozen_layer_activations(architecture, lora, tokens, settings.precision, where)
     residual = kept * tokens * architecture.hidden
     activations = layers * residual if settings.checkpointing else layers * layer
-    if settings.precision == "bf16-mixed" and not zero:
+    if settings.precision == "bf16-mixed" and not zero and kept == 4:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
         activations += 2 * count
     element = 4 if settings.precision == "fp32" else 2
@@ -253,11 +293,21 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
         Part(OUTPUT, logits_bytes(tokens, vocabulary, element), each_logit.format(element=element), (), COMPUTED),
         Part(LAYER, layer, _("what one layer keeps"), (("tokens", tokens),), COMPUTED),
-        Part(GATHERED, 2 * 2 * count // layer_count if zero == 3 else 0, _("2 layers x parameters x 2 bytes"), (),
-             COMPUTED),
+        _gathered(count, layer_count, settings),
+        Part(BUFFERS, settings.buffer_bytes, _("buckets of DeepSpeed's configuration"), (), ASSUMED),
         _overhead(settings),
         Part(WORKSPACE, _WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED),
     )  # fmt: skip
+
+
+def _gathered(count: int, layers: int, settings: Training) -> Part:
+    """What ZeRO 3 has whole for a moment."""
+    if settings.zero < 3:
+        return Part(GATHERED, 0, "", (), COMPUTED)
+    if settings.live_parameters is None:
+        return Part(GATHERED, 2 * 2 * count // layers, _("2 layers x parameters x 2 bytes"), (), COMPUTED)
+    live = min(count, settings.live_parameters)
+    return Part(GATHERED, 2 * live, _("live parameters x 2 bytes"), ((N_("live parameters"), live),), ASSUMED)
 
 
 def _overhead(settings: Training) -> Part:
@@ -275,12 +325,15 @@ def _overhead(settings: Training) -> Part:
 
 def _moments(parts: tuple[Part, ...]) -> tuple[Moment, ...]:
     sizes = {part.name: part.bytes for part in parts}
-    always = (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GATHERED)
+    always = (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GATHERED, BUCKETS, BUFFERS)
     named = (
         (N_("the start of the backward pass"), (*always, ACTIVATIONS, LOGITS)),
         (N_("the backward pass of a late layer"), (*always, ACTIVATIONS, LAYER)),
         (N_("the end of the backward pass"), (*always, GRADIENTS, LAYER, OUTPUT)),
-        (N_("the optimizer's step"), (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GRADIENTS, TEMPORARY, OUTPUT)),
+        (
+            N_("the optimizer's step"),
+            (PARAMETERS, STATES, OVERHEAD, WORKSPACE, BUCKETS, BUFFERS, GRADIENTS, TEMPORARY, OUTPUT),
+        ),
     )
     return tuple(Moment(name, live, sum(sizes[part] for part in live)) for name, live in named)
 

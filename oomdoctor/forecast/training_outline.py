@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..compare.outline import Section
+from ..estimate.adapters import trained_parameters
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..language import _, ngettext, pgettext
@@ -44,6 +45,7 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
             number=settings.ranks,
         ),
         _("checkpointing: on") if settings.checkpointing else _("checkpointing: off"),
+        *_adapters(model, settings),
     )
     parts = tuple(part for part in budget.parts if part.bytes)
     peak = budget.peak.parts
@@ -64,4 +66,18 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
             ),
         ),
         Section(_("How the figures come about"), tuple(explained(part) for part in parts)),
+    )
+
+
+def _adapters(model: Model, settings: Training) -> tuple[str, ...]:
+    """What is trained, where that is not all."""
+    lora = settings.lora
+    if lora is None:
+        return ()
+    return (
+        _("LoRA of rank {rank} on {targets}: {count} parameters are trained, the others are frozen").format(
+            rank=lora.rank,
+            targets=_(", ").join((*lora.targets, *lora.whole)),
+            count=f"{trained_parameters(model.architecture, lora, model.path):,}",
+        ),
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from on_device import Device
 
+from oomdoctor.estimate.adapters import Lora
 from oomdoctor.estimate.budget import Settings, budget_of
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import TRANSFORMERS
@@ -87,4 +88,40 @@ def test_the_peak_of_a_step_by_optimizer(device_with: Callable[..., Device], opt
     )  # fmt: skip
     total = training_budget(model(CONFIG, "float32"), settings).total_bytes
     print(f"{optimizer}: {total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
+    assert abs(total - allocated) <= CLOSE * allocated
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("view", [False, True], ids=["copies", "views"])
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-pure"])
+def test_the_peak_of_ranks_that_shard_nothing(device_with: Callable[..., Device], precision: str, view: bool) -> None:
+    device = device_with(memory_bytes=(140 * GIB,))
+    how = {"batch": 1, "length": 512, "precision": precision, "ranks": 2, "bucket_view": view}
+    allocated, _reserved = measured(device, CONFIG, train=1, **how)
+    settings = Training(
+        140 * GIB, precision=precision, batch=1, sequence=512, ranks=2, bucket_view=view,
+        overhead_bytes=device.machine.cards.context_bytes,
+    )  # fmt: skip
+    total = training_budget(model(CONFIG, "float32"), settings).total_bytes
+    print(f"{total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
+    assert abs(total - allocated) <= CLOSE * allocated
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("names", "targets"), [("q,v", ("q_proj", "v_proj")), ("q,k,v,o,gate,up,down", ("all-linear",))]
+)
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-pure", "fp32"])
+def test_the_peak_of_training_adapters(
+    device_with: Callable[..., Device], precision: str, names: str, targets: tuple[str, ...]
+) -> None:
+    device = device_with(memory_bytes=(140 * GIB,))
+    how = {"batch": 4, "length": 1024, "precision": precision, "rank": 16, "targets": names}
+    allocated, _reserved = measured(device, CONFIG, train=1, **how)
+    settings = Training(
+        140 * GIB, precision=precision, batch=4, sequence=1024, lora=Lora(16, targets),
+        overhead_bytes=device.machine.cards.context_bytes,
+    )  # fmt: skip
+    total = training_budget(model(CONFIG, "bfloat16" if precision == "bf16-pure" else "float32"), settings).total_bytes
+    print(f"{total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
     assert abs(total - allocated) <= CLOSE * allocated

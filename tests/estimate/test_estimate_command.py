@@ -135,6 +135,47 @@ def test_training(model: Path) -> None:
         raise called(model, "--gpu", "80GiB", "--train", "--zero", 2).exception
 
 
+def test_a_launchers_file_adapters_and_buckets_reach_the_figures(model: Path, tmp_path: Path) -> None:
+    def parts(*options: object) -> dict[str, int]:
+        found = as_json(model, "--gpu", "80GiB", "--train", *options)
+        return {part["name"]: part["bytes"] for part in found["parts"]}
+
+    file = tmp_path / "ds.json"
+    file.write_text(
+        '{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": 1}}'
+    )
+    sharded = parts("--ranks", 8, "--launch-config", file)
+    assert (sharded["optimizer states"], sharded["gradients"]) == (0, 0)
+    assert sharded["buffers for communication"] == 1_000_000_000
+    assert sharded["buckets of gradients"] == 0
+    plain, view = parts("--ranks", 8), parts("--ranks", 8, "--bucket-view")
+    assert plain["buckets of gradients"] == plain["gradients"] == view["buckets of gradients"] == 4 * 8_030_261_248
+    assert view["gradients"] == 0
+    assert parts("--lora", 16)["gradients"] == 4 * 6_815_744
+    text = answered(model, "--gpu", "80GiB", "--train", "--lora", 16, "--lora-targets", "all-linear", "--format", "md")
+    assert "LoRA of rank 16 on all-linear: 41,943,040 parameters are trained" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--launch-config", "{file}", "--zero", 2), "tells --zero"),
+        (("--launch-config", "{file}", "--fsdp", "--ranks", 2), "tells --fsdp"),
+        (("--launch-config", "{file}"), "--ranks"),
+        (("--bucket-view",), "shard nothing"),
+        (("--lora-targets", "q_proj"), "only with --lora"),
+        (("--lora", "sixteen"), "neither a rank"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(
+    model: Path, tmp_path: Path, options: tuple[object, ...], words: str
+) -> None:
+    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    given = [str(each).format(file=tmp_path / "ds.json") for each in options]
+    with pytest.raises(UsageError, match=words):
+        raise called(model, "--gpu", "80GiB", "--train", *given).exception
+
+
 @pytest.mark.parametrize("engine", ["transformers", "vllm"])
 def test_the_terminal_has_eighty_columns(model: Path, engine: str) -> None:
     text = answered(model, "--gpu", "80GiB", "--context", 5000, "--engine", engine, "--format", "terminal")
