@@ -29,7 +29,7 @@ _BATCH = ("per-device-train-batch-size", "train-micro-batch-size-per-gpu", "micr
 _SEQUENCE = ("max-seq-length", "max-seq-len", "seq-length", "seq-len", "sequence-length", "max-length", "cutoff-len",
              "block-size", "seq")  # fmt: skip
 _STAGE = ("zero-stage", "zero")
-_CHECKPOINTING = ("gradient-checkpointing", "checkpointing", "activation-checkpointing", "recompute-activations")
+CHECKPOINTING = ("gradient-checkpointing", "checkpointing", "activation-checkpointing", "recompute-activations")
 _OPTIMIZER = ("optim", "optimizer", "opt")
 _ADAPTERS = ("lora", "peft", "adapter")
 _TRAINS = ("backward", "optimizer-step", "loss")
@@ -67,6 +67,7 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
         return None
     ranks = facts.size("ranks.count") or 1
     zero = _stage(options, groups, ranks, evidence.command)
+    replicates = not zero and _has_buckets(groups, options)
     tokens = _tokens(groups, options)
     batch, sequence = tokens or (1, 1)
     optimizer, fused = _optimizer(groups, options)
@@ -76,9 +77,10 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
         precision=_precision(groups, options, zero),
         batch=batch,
         sequence=sequence,
-        checkpointing=any(is_on(options, name) for name in _CHECKPOINTING),
+        checkpointing=any(is_on(options, name) for name in CHECKPOINTING),
         zero=zero,
-        ranks=ranks if zero else 1,
+        ranks=ranks if zero or replicates else 1,
+        replicates=replicates,
         foreach=not fused,
     )
     return AskedTraining(settings, count, model is not None and tokens is not None)
@@ -164,8 +166,19 @@ def _stage(options: Mapping[str, str | None], groups: Sequence[CensusGroup], ran
         return 3
     launched = command is not None and launch_program(command) in _SHARDED_BY_FILE
     if ranks > 1 and (launched or "deepspeed" in options or any(owner.startswith("DeepSpeed") for owner in owners)):
-        raise InputRefused(_("how its states are sharded is not told; name it with --zero-stage at its launch line"))
+        raise InputRefused(
+            _(
+                "how its states are sharded is not told; name it with --zero-stage at its launch line, or ask"
+                " `oomdoctor estimate --train` with --launch-config"
+            )
+        )
     return 0
+
+
+def _has_buckets(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) -> bool:
+    """Whether DistributedDataParallel is named: in a module that owns parameters, or by an option about it."""
+    owners = (group.owner for group in groups if group.category in ("parameters", "gradients"))
+    return any("DistributedDataParallel" in owner for owner in owners) or any("ddp" in name for name in options)
 
 
 def _optimizer(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) -> tuple[str, bool]:
@@ -187,6 +200,16 @@ def _optimizer(groups: Sequence[CensusGroup], options: Mapping[str, str | None])
     raise InputRefused(_("the states of the optimizer {name} are not known here").format(name=words))
 
 
+def asked_batch(options: Mapping[str, str | None]) -> int | None:
+    """Sequences of a step on one device, as a launch line says it."""
+    return number(options, *_BATCH)
+
+
+def asked_length(options: Mapping[str, str | None]) -> int | None:
+    """Tokens of a sequence in training, as a launch line says it."""
+    return number(options, *_SEQUENCE)
+
+
 def float_of(text: str | None) -> float:
     """The number; 0 for what is none."""
     try:
@@ -202,5 +225,5 @@ def _tokens(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) ->
     if len(shapes) == 1:
         ((batch, sequence),) = shapes
         return batch, sequence
-    batch_asked, sequence_asked = number(options, *_BATCH), number(options, *_SEQUENCE)
+    batch_asked, sequence_asked = asked_batch(options), asked_length(options)
     return None if batch_asked is None or sequence_asked is None else (batch_asked, sequence_asked)

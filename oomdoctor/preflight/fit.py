@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from shlex import quote
 
 from ..errors import OomdoctorError
@@ -16,10 +17,12 @@ from ..facts.asked_settings import (
     as_loaded,
     concurrency_of,
     context_asked,
+    is_on,
     length_of,
     refuse_elsewhere,
     with_options,
 )
+from ..facts.asked_training import CHECKPOINTING, asked_batch, asked_length
 from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
@@ -33,6 +36,8 @@ from .visible import visible_cards
 _AS_LONG_AS_FITS = ("auto", "-1")
 """By which vLLM takes the longest request that its pool holds."""
 _LEVELS = {FITS: Level.FINE, TIGHT: Level.WARN, NO: Level.FAIL}
+_LAUNCH_FILES = ("deepspeed", "deepspeed-config", "config-file")
+"""Options of launchers and trainers that name a file with the sharding."""
 _TRAINERS = ("torchrun", "deepspeed", "accelerate")
 
 
@@ -76,7 +81,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
             _("Whether training fits"),
             why,
             _("Ask for training"),
-            (f"oomdoctor estimate {quote(str(path))} --train --gpu {exact_size(settings.capacity_bytes)}",),
+            (_training_command(setup, settings),),
         )
 
 
@@ -171,6 +176,20 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
     if settings.headroom != Asked.headroom:
         words.append(f"--headroom {settings.headroom:.4g}")
+    return " ".join(words)
+
+
+def _training_command(setup: Setup, settings: Settings) -> str:
+    """How to ask for the training that the command tells, as far as it does."""
+    options = setup.command.options
+    words = [f"oomdoctor estimate {quote(str(setup.asked.model))} --train --gpu {exact_size(settings.capacity_bytes)}"]
+    told = {"ranks": setup.command.ranks, "batch": asked_batch(options), "seq": asked_length(options)}
+    file = next((value for name in _LAUNCH_FILES if (value := options.get(name)) and Path(value).is_file()), None)
+    if file is not None:
+        words.append(f"--launch-config {quote(file)}")
+    words.extend(f"--{name} {value}" for name, value in told.items() if value is not None)
+    if any(is_on(options, name) for name in CHECKPOINTING):
+        words.append("--checkpointing")
     return " ".join(words)
 
 

@@ -17,7 +17,7 @@ from ..model.host import HostLimits, HostSample
 from .command import Command, read_command
 from .interpreter import Interpreter, find_interpreter
 
-NVML_SECONDS = 1.2
+NVML_SECONDS = 1.0
 """A driver that takes longer is said not to answer: the whole look is to end within two seconds."""
 _RLIMITS = {
     "address space": resource.RLIMIT_AS,

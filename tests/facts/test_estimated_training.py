@@ -94,6 +94,17 @@ def test_with_a_model_a_whole_step_is_estimated(llama: Model) -> None:
     assert found.estimated.settings.startswith("training of 8,030,261,248 parameters, adamw, fp32, on a card of 80.00")
 
 
+def test_the_buckets_of_ranks_that_shard_nothing_are_in_a_step(llama: Model) -> None:
+    ids = replace(IDS, largest_shape=(1, 512))
+    command = "torchrun --nproc_per_node=8 train.py --ddp-timeout 60"
+    alone = Training(gib(200), precision="fp32", batch=1, sequence=512)
+    many = training_budget(llama, replace(alone, ranks=8)).total_bytes
+    for line, expected in (("python train.py", training_budget(llama, alone).total_bytes), (command, many)):
+        found = reckoned(PARAMETER, ids, model=llama, command=line, frames=BACKWARD, total=gib(200))
+        assert found.estimated is not None
+        assert f"needs {expected / gib(1):.2f} GiB" in found.estimated.sentences[0]
+
+
 def test_a_graph_that_was_kept_is_what_differs(tmp_path: Path) -> None:
     small = read_model(write_config(tmp_path, num_hidden_layers=2, vocab_size=1000))
     count = small.parameters

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
+import threading
+import time
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +20,7 @@ from preflight.given import GIB, card, held, only, setup
 
 from oomdoctor.cli.check import check
 from oomdoctor.cli.estimate import estimate
+from oomdoctor.collect.nvml import Nvml
 from oomdoctor.errors import UsageError
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
 from oomdoctor.model.devices import DeviceTraits, MigInstance
@@ -27,7 +32,7 @@ from oomdoctor.preflight.html import as_html
 from oomdoctor.preflight.look import check_all
 from oomdoctor.preflight.measured import Measured, keep_measured, measured_overhead, read_measured, store_path
 from oomdoctor.preflight.overhead import NotMeasured
-from oomdoctor.preflight.setup import Asked
+from oomdoctor.preflight.setup import NVML_SECONDS, Asked, look_at_cards
 from oomdoctor.preflight.show import as_markdown, as_terminal
 
 SCHEMA = json.loads((files("oomdoctor.preflight") / "check.schema.json").read_text())
@@ -213,6 +218,15 @@ def test_training_is_not_judged_as_inference(model: Path) -> None:
     assert only(check_fit(given), "fit.training").level is Level.UNSEEN
 
 
+def test_a_trainers_own_words_stand_in_the_command_to_copy(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text("{}")
+    command = ("torchrun", "--nproc_per_node=8", "t.py", "--per_device_train_batch_size", "4", "--max_seq_length",
+               "2048", "--gradient_checkpointing", "--deepspeed", str(tmp_path / "ds.json"))  # fmt: skip
+    found = only(check_fit(setup(*command, cards=(card(),), asked=Asked(model=model))), "fit.training")
+    said = f"--launch-config {tmp_path}/ds.json --ranks 8 --batch 4 --seq 2048 --checkpointing"
+    assert found.lines == (f"oomdoctor estimate {model} --train --gpu 80GiB {said}",)
+
+
 def test_a_model_that_is_not_understood_is_not_seen(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "nothing-known"}')
     assert only(check_fit(setup(cards=(card(),), asked=Asked(model=tmp_path))), "fit").level is Level.UNSEEN
@@ -295,3 +309,32 @@ def test_estimate_counts_with_what_was_measured_and_says_so(model: Path) -> None
     assert "check --overhead: H100, driver 580.1, torch 2.6.0" in json.dumps(told)
     given = json.loads(CliRunner().invoke(estimate, [*arguments, "--overhead", "1GiB"], standalone_mode=False).output)
     assert given["overhead_bytes"] == GIB
+
+
+def test_it_takes_less_than_two_seconds_and_loads_no_torch(model: Path) -> None:
+    """Of the processor, so that others on the machine do not count; the one wait, for the driver, is added."""
+    command = ["check", "--model", str(model), "--gpu", "80GiB", "--", sys.executable, "train.py"]
+    text = (
+        "import resource, sys\n"
+        "from oomdoctor.cli.main import main\n"
+        f"sys.argv = ['oomdoctor', *{command!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print('torch' in sys.modules, used.ru_utime + used.ru_stime, file=sys.stderr)\n"
+    )
+    ended = [subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert all("The model needs" in each.stdout for each in ended)
+    torch, seconds = zip(*(each.stderr.split()[-2:] for each in ended), strict=True)
+    assert set(torch) == {"False"}
+    # The first may have to compile what it loads.
+    assert min(map(float, seconds)) + NVML_SECONDS < 2
+
+
+def test_a_driver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+    monkeypatch.setattr(Nvml, "open", lambda _self: answered.wait(30))
+    begun = time.monotonic()
+    found = look_at_cards(0.05)
+    answered.set()
+    assert "did not answer" in (found.why_none or "")
+    assert time.monotonic() - begun < 10
