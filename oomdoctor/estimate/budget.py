@@ -11,7 +11,7 @@ from ..model.units import MIB
 from .activations import inference_activations, step_size
 from .architecture import CrossAttention, State
 from .dtypes import ElementType, element_type
-from .engines import LLAMA_CPP, RANK_BYTES, Engine
+from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, Engine
 from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes, sequence_bytes
 from .model_input import Model
 from .placement import card_bytes, layers_on_card
@@ -22,6 +22,9 @@ FITS, TIGHT, NO = "fits", "tight", "no"
 WORKSPACE_BYTES = 32 * MIB
 """cuBLAS's workspace as torch sizes it on Hopper; 8 MiB on older cards."""
 _MOST_TOKENS = 1 << 34
+_SEGMENT_BYTES = 2 * MIB
+RESERVE = 0.1
+"""Of what is allocated, what torch's allocator held beyond it at most in loops that decode (tests/device)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Budget:
     """What is left for caches of all sequences within what the engine may take."""
     verdict: str
     binds: str
+    reserve_bytes: int | None
+    """What torch may hold beyond what is allocated, assumed; None: not an engine whose memory grows through torch."""
 
     @property
     def known(self) -> str:
@@ -143,9 +148,10 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
 def budget_of(model: Model, settings: Settings) -> Budget:
     """The budget of one rank for `concurrency` sequences of `context` tokens each."""
     kept = cache_settings(model, settings)
+    overhead = _overhead(settings)
     parts = (
         _weights(model, settings),
-        _overhead(settings),
+        overhead,
         _cache(_on_card(model, settings), settings, kept),
         _activations(model, settings, kept),
         Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED, _("torch's default on Hopper")),
@@ -163,7 +169,16 @@ def budget_of(model: Model, settings: Settings) -> Budget:
         pool_bytes=settings.limit_bytes - (total - cache.bytes),
         verdict=verdict_of(total, total - (settings.concurrency - 1) * (cache.bytes // settings.concurrency), settings),
         binds=_binds(parts, total, settings, model),
+        reserve_bytes=reserve_of(total - overhead.bytes, RESERVE) if settings.engine is TRANSFORMERS else None,
     )
+
+
+def reserve_of(allocated_bytes: int, share: float) -> int:
+    """Segments that the allocator keeps for later, and gaps in them: in steps of 2 MiB.
+
+    Most of it torch gives back before it fails, so it is no part of the total; the headroom is to hold it.
+    """
+    return int(allocated_bytes * share) // _SEGMENT_BYTES * _SEGMENT_BYTES
 
 
 def verdict_of(total: int, with_one: int, settings: Settings) -> str:

@@ -23,13 +23,15 @@ from ..language import N_, _
 from ..model.units import MIB
 from .adapters import Lora, frozen_layer_activations, trained_parameters
 from .architecture import Architecture, Attention, Latent
-from .budget import ASSUMED, COMPUTED, MEASURED, WORKSPACE, Part
+from .budget import ASSUMED, COMPUTED, MEASURED, RESERVE, WORKSPACE, Part, reserve_of
 from .model_input import Model
 from .tensors import logits_bytes, row_elements
 
 _OVERHEAD_BYTES = 500 * MIB
 _RANK_BYTES = 900 * MIB
 _WORKSPACE_BYTES = 32 * MIB
+_RESERVE_OF_CHECKPOINTS = 0.33
+"""The same in three steps with checkpointing."""
 _BLOCK_8BIT = 256
 """Values that share one float32 scale in an optimizer with eight-bit states (bitsandbytes)."""
 
@@ -105,6 +107,8 @@ class TrainingBudget:
     binds: str
     max_batch: int
     """The largest batch that leaves the headroom; 0 where none does."""
+    reserve_bytes: int
+    """What torch may hold beyond what is allocated, assumed."""
 
     @property
     def peak(self) -> Moment:
@@ -140,6 +144,9 @@ def training_budget(model: Model, settings: Training) -> TrainingBudget:
         verdict=verdict,
         binds=_("the peak is {name}; its largest part is {largest}").format(name=_(peak.name), largest=_(largest)),
         max_batch=_largest_batch(model, settings, safe),
+        reserve_bytes=reserve_of(
+            total - sizes[OVERHEAD], _RESERVE_OF_CHECKPOINTS if settings.checkpointing else RESERVE
+        ),
     )
 
 

@@ -23,6 +23,7 @@ from ..estimate.training import Training, TrainingBudget
 from ..report.json_text import json_text
 
 SCHEMA = "oomdoctor.estimate/1"
+_RESERVE = {"known": ASSUMED, "formula": "allocated bytes x share, beside total_bytes"}
 
 
 def answer_as_json(answer: Answer) -> str:
@@ -56,6 +57,7 @@ def answer_as_json(answer: Answer) -> str:
             "total_bytes": budget.total_bytes,
             "limit_bytes": settings.limit_bytes,
             "headroom_bytes": budget.headroom_bytes,
+            "reserve_bytes": budget.reserve_bytes,
             "pool_bytes": budget.pool_bytes,
             "pool_tokens": answer.pool_tokens,
             "fits": budget.verdict,
@@ -108,6 +110,7 @@ def _known_of_answer(answer: Answer) -> dict[str, Any]:
         "total_bytes": {**total, "formula": "sum of parts"},
         "limit_bytes": limit,
         "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+        "reserve_bytes": _RESERVE,
         "pool_bytes": {**pool, "formula": "limit_bytes - parts but the cache"},
         "pool_tokens": {**pool, "formula": "whole pages of pool_bytes"},
         "fits": {**within, "formula": "total_bytes against headroom and limit_bytes"},
@@ -138,12 +141,14 @@ def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -
             "settings": asked,
             "total_bytes": budget.total_bytes,
             "headroom_bytes": budget.headroom_bytes,
+            "reserve_bytes": budget.reserve_bytes,
             "fits": budget.verdict,
             "binds": budget.binds,
             "max_batch": budget.max_batch,
             "known": {
                 "total_bytes": {**total, "formula": "sum of the parts of the moment that needs most"},
                 "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+                "reserve_bytes": _RESERVE,
                 "fits": total,
                 "binds": total,
                 "max_batch": {**total, "formula": "the largest that leaves the headroom"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import FITS, NO, TIGHT
+from ..estimate.budget import FITS, NO, TIGHT, weakest
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..language import N_, _, ngettext
@@ -48,7 +48,8 @@ def answer_as_html(answer: Answer) -> str:
     sections = outline(answer)
     return _page(
         answer.model, headline(answer), budget.verdict, facts(answer),
-        _bar(capacity, parts, budget.headroom_bytes), heat, sections[1:2] + sections[_TABLES_TOLD_OTHERWISE:],
+        _bar(capacity, parts, budget.headroom_bytes, budget.known), heat,
+        sections[1:2] + sections[_TABLES_TOLD_OTHERWISE:],
     )  # fmt: skip
 
 
@@ -57,7 +58,9 @@ def training_as_html(model: Model, settings: Training, budget: TrainingBudget) -
     named = {part.name: part for part in budget.parts}
     parts = [BudgetPart(name, named[name].bytes, named[name].known) for name in budget.peak.parts if named[name].bytes]
     first, *rest = training_outline(model, settings, budget)
-    bar = _bar(settings.capacity_bytes, parts, budget.headroom_bytes)
+    bar = _bar(
+        settings.capacity_bytes, parts, budget.headroom_bytes, weakest(named[name] for name in budget.peak.parts)
+    )
     return _page(model, training_headline(budget, settings), budget.verdict, first.lines, bar, None, tuple(rest))
 
 
@@ -89,10 +92,10 @@ def _page(
     )
 
 
-def _bar(capacity: int, parts: list[BudgetPart], headroom: int) -> BudgetView:
+def _bar(capacity: int, parts: list[BudgetPart], headroom: int, known: str) -> BudgetView:
     """The card's bar: what does not fit runs over its end."""
     if headroom > 0:
-        parts = [*parts, BudgetPart(N_("free (headroom)"), headroom, "computed")]
+        parts = [*parts, BudgetPart(N_("free (headroom)"), headroom, known)]
     return view_budget(Budget(N_("one card"), capacity, tuple(parts), min(headroom, 0)))
 
 

@@ -89,6 +89,8 @@ def facts(answer: Answer) -> tuple[str, ...]:
                 size=format_bytes(budget.kv_fixed_bytes_per_sequence)
             )
         )
+    if budget.reserve_bytes is not None:
+        lines.append(reserve_line(budget.reserve_bytes, budget.headroom_bytes))
     if answer.pool_tokens is not None:
         share = answer.pool_tokens / settings.context
         lines.append(
@@ -102,6 +104,19 @@ def facts(answer: Answer) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def reserve_line(reserve_bytes: int, headroom_bytes: int) -> str:
+    """What torch may hold beyond the total, and whether what is left has room for it."""
+    said = (
+        _("torch's allocator may hold up to {size} more for later (assumed); what is left has room for it")
+        if reserve_bytes <= headroom_bytes
+        else _(
+            "torch's allocator may hold up to {size} more for later (assumed), more than is left: it gives that back"
+            " before it fails"
+        )
+    )
+    return said.format(size=format_bytes(reserve_bytes))
+
+
 def budget_rows(answer: Answer) -> tuple[tuple[str, ...], ...]:
     """The parts, what is left, and the card."""
     capacity = answer.settings.capacity_bytes
@@ -110,7 +125,9 @@ def budget_rows(answer: Answer) -> tuple[tuple[str, ...], ...]:
         for part in answer.budget.parts
     ]
     left = answer.budget.headroom_bytes
-    rows.append((_("headroom"), format_bytes(left), format_share(left, capacity) if left > 0 else "", _("computed")))
+    rows.append(
+        (_("headroom"), format_bytes(left), format_share(left, capacity) if left > 0 else "", _(answer.budget.known))
+    )
     rows.append((_("the card"), format_bytes(capacity), "", pgettext("value", "given")))
     return tuple(rows)
 

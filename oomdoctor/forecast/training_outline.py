@@ -8,7 +8,7 @@ from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..language import _, ngettext, pgettext
 from ..model.units import format_bytes
-from .outline import VERDICTS, explained
+from .outline import VERDICTS, explained, reserve_line
 
 
 def training_headline(budget: TrainingBudget, settings: Training) -> str:
@@ -29,6 +29,7 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
         _("headroom: {headroom}; {share} % was asked for").format(
             headroom=format_bytes(budget.headroom_bytes), share=f"{100 * settings.headroom:.0f}"
         ),
+        reserve_line(budget.reserve_bytes, budget.headroom_bytes),
         _("what binds: {binds}").format(binds=budget.binds),
         _("largest batch with {sequence} tokens: {max_batch}").format(
             sequence=f"{settings.sequence:,}", max_batch=budget.max_batch or _("not even one")

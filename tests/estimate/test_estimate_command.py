@@ -336,6 +336,19 @@ def test_every_figure_says_how_it_is_known(model: Path, options: tuple[str, ...]
     assert all(part["known"] in ("computed", "measured", "assumed") for part in found["parts"])
 
 
+def test_what_torch_holds_beside_the_total_is_told_and_assumed(model: Path) -> None:
+    found = as_json(model, "--gpu", "80GiB", "--context", 4096)
+    beside = found["total_bytes"] - found["overhead_bytes"]
+    assert 0.099 * beside < found["reserve_bytes"] <= 0.1 * beside
+    assert found["known"]["reserve_bytes"]["known"] == "assumed"
+    assert as_json(model, "--gpu", "80GiB", "--engine", "vllm")["reserve_bytes"] is None
+    for gpu, words in (("80GiB", "has room for it"), ("16GiB", "gives that back before it fails")):
+        text = answered(model, "--gpu", gpu, "--context", 64, "--format", "md")
+        assert words in text
+    kept = as_json(model, "--gpu", "200GiB", "--train", "--checkpointing")
+    assert kept["reserve_bytes"] > as_json(model, "--gpu", "200GiB", "--train")["reserve_bytes"] > 0
+
+
 def test_a_sum_is_known_no_better_than_its_worst_part(model: Path) -> None:
     arguments = (model, "--gpu", "80GiB", "--engine", "vllm", "--context", 4096)
     found = as_json(*arguments)
