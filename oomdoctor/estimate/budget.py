@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import InputRefused
 from ..language import N_, _
-from ..model.units import MIB
+from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
 from .architecture import CrossAttention, State
 from .dtypes import ElementType, element_type
@@ -319,6 +319,10 @@ def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model
     if longest is not None and settings.context > longest:
         return _("the model was made for {longest} tokens, less than the context asked for").format(
             longest=f"{longest:,}"
+        )
+    if total > settings.safe_bytes:
+        return _("the headroom of {share} %: {size} more would have to be free").format(
+            share=f"{100 * settings.headroom:.0f}", size=format_bytes(total - settings.safe_bytes)
         )
     largest = max(parts, key=lambda part: part.bytes)
     return _("nothing yet; the largest part is {name}, and {named} is what ends first").format(

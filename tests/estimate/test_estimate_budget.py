@@ -78,6 +78,7 @@ def test_no_longer_than_the_model_was_made_for_and_nothing_where_nothing_fits(ll
         (Settings(VLLM, 24 * GIB, 131_072, 1), "the cache of 1 x 131,072 tokens"),
         (Settings(VLLM, 800 * GIB, 200_000, 1), "made for 131,072 tokens"),
         (Settings(VLLM, 80 * GIB, 8192, 1), "nothing yet; the largest part is weights"),
+        (Settings(TRANSFORMERS, 17 * GIB, 512, 1), "the headroom of 10 %: "),
     ],
 )
 def test_what_binds(llama: Model, settings: Settings, words: str) -> None:
