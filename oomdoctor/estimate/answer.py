@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ..errors import InputRefused
 from ..language import N_, _
 from .architecture import Attention
 from .budget import Budget, Settings, budget_of, cache_settings, largest_concurrency, largest_context, total_at
@@ -12,9 +14,12 @@ from .grid import Grid, grid_of
 from .kv_cache import bytes_per_token, sequence_bytes
 from .lengths import Lengths
 from .model_input import Model
+from .parameters import count_parameters
 from .tensors import tokens_within
 
 _DEFAULT_CONTEXT = 4096
+_LEAST_SHARE = 0.8
+"""Of the parameters that a configuration means: files with fewer are not the whole model."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,7 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
         notes.append(
             _("the model was made for {longest} tokens, less than the context asked for").format(longest=f"{longest:,}")
         )
+    notes.extend(_fewer_than_counted(model))
     if model.architecture.vocabulary is None:
         notes.append(_("the vocabulary is not told: the logits of a step are not counted"))
     if model.architecture.intermediate is None and model.architecture.experts is None:
@@ -145,6 +151,20 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     if settings.engine is VLLM and settings.fraction is None:
         notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
     return tuple(notes)
+
+
+def _fewer_than_counted(model: Model) -> Iterator[str]:
+    """Where the files hold much less than the dimensions mean: an adapter, or a part of the model."""
+    if model.gguf or model.quantization is not None or not model.parameters:
+        return
+    try:
+        counted = count_parameters(model.architecture, str(model.path))
+    except InputRefused:
+        return
+    if model.parameters < counted * _LEAST_SHARE:
+        yield _("the files hold {there} parameters, the configuration means {counted}: they may not be all").format(
+            there=f"{model.parameters:,}", counted=f"{counted:,}"
+        )
 
 
 _WINDOW_NOTES = {

@@ -273,8 +273,8 @@ def _tensors(files: list[Path]) -> list[_Placed]:
         raise InputRefused(
             _("{parent}: more than {most} safetensors files").format(parent=files[0].parent, most=_MOST_FILES)
         )
-    # A consolidated copy beside the shards holds the same weights once more.
-    shards = [each for each in files if not each.name.startswith("consolidated")] or files
+    # A consolidated copy beside the shards holds the same weights once more; an adapter is none of the model's.
+    shards = [each for each in files if not each.name.startswith(("consolidated", "adapter_"))] or files
     return [_Placed(each.name, each.dtype, each.elements, each.bytes, file.name)
             for file in shards for each in read_safetensors(file)]  # fmt: skip
 

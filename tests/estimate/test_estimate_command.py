@@ -63,6 +63,16 @@ def test_weights_are_the_headers_bytes(model: Path) -> None:
     assert as_json(model, "--gpu", "80GiB")["weights_bytes"] == size
 
 
+def test_files_that_are_not_the_whole_model_are_told(model: Path) -> None:
+    write_safetensors(model / "adapter_model.safetensors", a=("BF16", [1000]))
+    found = as_json(model, "--gpu", "80GiB")
+    assert any("hold 1,000 parameters, the configuration means 8,030,261,248" in each for each in found["notes"])
+    write_safetensors(model / "model-00001-of-00001.safetensors", a=("BF16", [8_030_261_248]))
+    found = as_json(model, "--gpu", "80GiB")
+    assert found["weights_bytes"] == 2 * 8_030_261_248
+    assert not any("they may not be all" in each for each in found["notes"])
+
+
 def test_options_reach_the_figures(model: Path) -> None:
     usual = as_json(model, "--gpu", "80GiB", "--context", 4096)
     assert as_json(model, "--gpu", "80GiB", "--context", 4096, "--kv-dtype", "fp8")["kv_bytes_per_token"] == 65_536
