@@ -119,7 +119,7 @@ class TrainingBudget:
 PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS, LAYER, TEMPORARY, GATHERED, OVERHEAD = (
     N_("parameters"), N_("gradients"), N_("optimizer states"), N_("activations kept for backward"),
     N_("logits and their gradients"),
-    N_("one layer computed again or backwards"), N_("optimizer's temporaries"), N_("gathered parameters of two layers"),
+    N_("one layer computed again or backwards"), N_("optimizer's temporaries"), N_("gathered parameters"),
     N_("context and libraries"),
 )  # fmt: skip
 OUTPUT = N_("logits that the loop still names")

@@ -47,6 +47,7 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
         ),
         _("checkpointing: on") if settings.checkpointing else _("checkpointing: off"),
         *_adapters(model, settings),
+        *_on_host(settings),
     )
     parts = tuple(part for part in budget.parts if part.bytes)
     peak = budget.peak.parts
@@ -82,3 +83,13 @@ def _adapters(model: Model, settings: Training) -> tuple[str, ...]:
             count=f"{trained_parameters(model.architecture, lora, model.path):,}",
         ),
     )
+
+
+def _on_host(settings: Training) -> tuple[str, ...]:
+    """What lies elsewhere, as the launcher's file says."""
+    said = []
+    if settings.offload_states:
+        said.append(_("optimizer states lie in host memory (offloaded), not on the card"))
+    if settings.offload_parameters:
+        said.append(_("parameters lie in host memory (offloaded), not on the card"))
+    return tuple(said)

@@ -158,6 +158,8 @@ def test_a_launchers_file_adapters_and_buckets_reach_the_figures(model: Path, tm
     assert (sharded["optimizer states"], sharded["gradients"]) == (0, 0)
     assert sharded["buffers for communication"] == 1_000_000_000
     assert sharded["buckets of gradients"] == 0
+    text = answered(model, "--gpu", "80GiB", "--train", "--ranks", 8, "--launch-config", file, "--format", "md")
+    assert "optimizer states lie in host memory" in text
     plain, view = parts("--ranks", 8), parts("--ranks", 8, "--bucket-view")
     assert plain["buckets of gradients"] == plain["gradients"] == view["buckets of gradients"] == 4 * 8_030_261_248
     assert view["gradients"] == 0
