@@ -35,6 +35,8 @@ _SAME_COUNT = 0.1
 _FEWEST_CACHE_BLOCKS = 4
 _FEWEST_SAVED_STACKS = 4
 _LEAST_SHARE_SAVED = 0.5
+_NEXT_TO_NOTHING = 0.01
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Steps:
     peak_bytes: IntColumn
     """Most live in each step."""
     live_bytes: IntColumn
-    """Live where each step begins, by kind of Ownership: shape (kinds, steps)."""
+    """Live where each step begins, by kind of Ownership: shape (kinds, steps). What waits for another stream is not."""
     live_blocks: IntColumn
     """Blocks live there, of the same shape."""
 
@@ -60,9 +62,12 @@ class Steps:
 class Growth:
     """How live bytes, weights aside, went from step to step (the first aside)."""
 
-    steady: bool
+    rose: bool
     """They rose in at least four of five steps, no step made most of the gain, the gain is worth the name, and it was
     still held at the last event."""
+    works: bool
+    """Most steps made other memory too and gave it back, or ran the operations of a forward pass: the turns are steps of
+    work. Else a place that is filled piece by piece looks like them."""
     gained_bytes: int
     seconds: float | None
     """From the first step compared to the last; None where events have no times."""
@@ -77,6 +82,16 @@ class Growth:
     """That line and others like it, where it is a cache: keys may be appended on one line, values on another."""
     retains_graph: bool
     """What grows is kept from forward passes by autograd: many operations of a forward pass grow together."""
+
+    @property
+    def steady(self) -> bool:
+        """Live bytes rose step after step, beside the work that the steps did."""
+        return self.rose and self.works
+
+    @property
+    def fills(self) -> bool:
+        """They rose piece by piece, and nothing else happened meanwhile."""
+        return self.rose and not self.works
 
 
 def find_steps(ownership: Ownership, until: int) -> Steps | None:
@@ -116,7 +131,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
     more_blocks = steps.live_blocks[:, -1] > steps.live_blocks[:, begin]
     time_us = ownership.replay.events.time_us[steps.first_event[[begin, -1]]]
     total = live.sum(axis=0)
-    at_end = int(ownership.live_by_kind(steps.last_event)[0][counted].sum())
+    at_end = int(_held_at(ownership, steps.last_event)[counted].sum())
+    retains = _retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks)
 
     by_owner: dict[str, list[int]] = {}
     for kind in np.flatnonzero(live.any(axis=1)).tolist():
@@ -133,7 +149,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         if _is_cache(ownership, steps, begin, [kind for kind in kinds if gained_by_kind[kind] > 0])
     }
     return Growth(
-        steady=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
+        rose=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
+        works=retains or _comes_and_goes(ownership, steps, begin),
         gained_bytes=int(total[-1] - total[0]),
         seconds=(int(time_us[1]) - int(time_us[0])) / 1e6 if int(time_us.min()) >= 0 else None,
         top_owner=top,
@@ -141,7 +158,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),
         top_is_kv=is_kv,
         kv_owners=frozenset(like_top),
-        retains_graph=_retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks),
+        retains_graph=retains,
     )
 
 
@@ -197,9 +214,9 @@ def _one_line_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
 def _live_at(ownership: Ownership, first: IntColumn) -> tuple[IntColumn, IntColumn]:
     """Bytes and blocks live just before each of the events `first`, by kind: two arrays (kinds, len(first))."""
     lifetimes, kinds = ownership.replay.lifetimes, len(ownership.readings)
-    # Live before first[k] means start < first[k] <= end.
+    # Held before first[k] means start < first[k] <= when it was given back.
     begin = np.searchsorted(first, lifetimes.start, side="right")
-    end = np.searchsorted(first, lifetimes.end, side="right")
+    end = np.searchsorted(first, ownership.replay.given_back, side="right")
     size = np.zeros((kinds, len(first) + 1), dtype=np.int64)
     count = np.zeros_like(size)
     for table, value in ((size, lifetimes.size_bytes), (count, np.ones_like(lifetimes.size_bytes))):
@@ -225,6 +242,27 @@ def _is_steady(total: IntColumn, peak_bytes: int) -> bool:
         and (steps > 0).mean() >= _RISING
         and steps.max() <= _LARGEST_STEP * gained
     )
+
+
+def _held_at(ownership: Ownership, event: int) -> IntColumn:
+    """Bytes that the program held after `event`, by kind."""
+    replay = ownership.replay
+    held = (replay.lifetimes.start <= event) & (event < replay.given_back)
+    size = np.zeros(len(ownership.readings), dtype=np.int64)
+    np.add.at(size, ownership.kind[held], replay.lifetimes.size_bytes[held])
+    return size
+
+
+def _comes_and_goes(ownership: Ownership, steps: Steps, begin: int) -> bool:
+    """Whether most of the steps compared gave back some of what they made. The smallest temporaries do not count."""
+    lifetimes, given_back = ownership.replay.lifetimes, ownership.replay.given_back
+    first = steps.first_event[begin:]
+    rows = np.flatnonzero((lifetimes.start >= first[0]) & (lifetimes.start <= steps.last_event))
+    step, size = np.searchsorted(first, lifetimes.start[rows], side="right") - 1, lifetimes.size_bytes[rows]
+    made = np.bincount(step, weights=size, minlength=len(first))
+    passed = np.bincount(step, weights=size * (given_back[rows] <= steps.last_event), minlength=len(first))
+    # The last step ended at the failure, in the middle of its work.
+    return bool((passed > _NEXT_TO_NOTHING * made)[:-1].mean() > _MOST)
 
 
 def _is_training(ownership: Ownership) -> bool:

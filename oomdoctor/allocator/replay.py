@@ -13,6 +13,7 @@ record the bytes asked for; those of a block that is gone are rounded up to 512,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ BEFORE_RING = -1
 """Start of a lifetime that began before the first recorded event."""
 
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
-_ALLOC, _FREE = _CODE["alloc"], _CODE["free_completed"]
+_ALLOC, _ASKED, _FREE = _CODE["alloc"], _CODE["free_requested"], _CODE["free_completed"]
 _SEGMENT_CHANGES = ((("segment_alloc", "segment_map"), 1), (("segment_free", "segment_unmap"), -1))
 _CHANGES = [_ALLOC, _FREE, *(_CODE[name] for names, _ in _SEGMENT_CHANGES for name in names)]
 
@@ -135,28 +136,43 @@ class Replay:
         return int(self.lifetimes.size_bytes[self.pending_after(event)].sum())
 
     def pending_after(self, event: int) -> NDArray[np.bool_]:
-        """Which lifetimes, of those live after this event, are freed and wait for another stream.
+        """Which lifetimes, of those live after this event, are freed and wait for another stream."""
+        return self.lifetimes.live_after(event) & (self.given_back <= event)
 
-        What waits was asked to be freed before: no such request of it stands between the event and its end.
+    @cached_property
+    def given_back(self) -> IntColumn:
+        """Event at which the program gave each lifetime back: before its end, where it then waited for another stream.
+
+        BEFORE_RING where it waited already as the ring began, or no event says since when; the number of events where it
+        never was given back.
         """
         lifetimes, events, count = self.lifetimes, self.events, len(self.events)
-        rows = np.flatnonzero(lifetimes.live_after(event) & (lifetimes.is_pending_at_end | (lifetimes.end < count)))
-        end = lifetimes.end[rows]
-        freed = end < count
+        found = lifetimes.end.copy()
+        asked = np.flatnonzero(events.action == _ASKED)
         # A lifetime whose free went unrecorded ends at another event: nothing says that it waited.
-        freed[freed] = (events.action[end[freed]] == _FREE) & (
-            events.address[end[freed]] == lifetimes.address[rows[freed]]
+        ends = np.flatnonzero(lifetimes.end < count)
+        end = lifetimes.end[ends]
+        freed = ends[(events.action[end] == _FREE) & (events.address[end] == lifetimes.address[ends])]
+        waited = freed[~self._at_once[lifetimes.end[freed]]]
+        if len(asked):
+            # A recording that tells such requests, without the one of it: it was made before the ring.
+            found[waited[lifetimes.start[waited] == BEFORE_RING]] = BEFORE_RING
+        waits = np.flatnonzero(lifetimes.is_pending_at_end)
+        found[waits] = BEFORE_RING
+        later = asked[~np.append(self._at_once[1:], False)[asked]]
+        row, request = _latest_before(lifetimes, np.concatenate([waited, waits]), events.address[later], later)
+        found[row] = request
+        return found
+
+    @property
+    def _at_once(self) -> NDArray[np.bool_]:
+        """Of each event whether it completes what the event before it asked for."""
+        events = self.events
+        found = np.zeros(len(events), dtype=np.bool_)
+        found[1:] = (
+            (events.action[1:] == _FREE) & (events.action[:-1] == _ASKED) & (events.address[1:] == events.address[:-1])
         )
-        rows = rows[freed | lifetimes.is_pending_at_end[rows]]
-        later = np.flatnonzero(events.action[event + 1 :] == _CODE["free_requested"]) + event + 1
-        if len(later) and len(rows):
-            asked, first = np.unique(events.address[later], return_index=True)
-            place = np.minimum(np.searchsorted(asked, lifetimes.address[rows]), len(asked) - 1)
-            held = (asked[place] == lifetimes.address[rows]) & (later[first[place]] <= lifetimes.end[rows])
-            rows = rows[~held]
-        waiting = np.zeros(len(lifetimes), dtype=np.bool_)
-        waiting[rows] = True
-        return waiting
+        return found
 
     def is_final(self, event: int) -> bool:
         """Whether nothing changed after this event: the final state is that of the event."""
@@ -296,6 +312,22 @@ def _sizes_and_stacks(
     by_event = allocated & (stack < 0)
     stack[by_event] = events.stack[teller[by_event]]
     return size, stack
+
+
+def _latest_before(
+    lifetimes: Lifetimes, rows: IntColumn, address: AddressColumn, event: IntColumn
+) -> tuple[IntColumn, IntColumn]:
+    """Of each of `rows` the event of its address within its life, where there is one: rows, events."""
+    every = np.concatenate([lifetimes.address[rows], address])
+    when = np.concatenate([lifetimes.start[rows], event])
+    order = np.lexsort((when, every))
+    is_row = order < len(rows)
+    # Sorted so, the lifetime of an event is the nearest one above it.
+    above = np.maximum.accumulate(np.where(is_row, np.arange(len(order)), -1))
+    those = np.flatnonzero(~is_row & (above >= 0))
+    row, at = rows[order[above[those]]], event[order[those] - len(rows)]
+    inside = (lifetimes.address[row] == every[order[those]]) & (at <= lifetimes.end[row])
+    return row[inside], at[inside]
 
 
 def _no_events(device: int) -> Events:

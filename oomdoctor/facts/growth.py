@@ -66,6 +66,10 @@ def _last_word(allocator: Replay) -> int:
 
 
 def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
+    facts.put("growth.fills", found.fills, source, member)
+    if found.fills:
+        # A store that is filled and one that leaks look alike where nothing else was done: it stays unknown which.
+        return
     facts.put("growth.steady", found.steady, source, member)
     if not found.steady:
         return
@@ -103,7 +107,7 @@ def _put_spike(
         return
     need = max(int(steps.peak_bytes[-1]), ownership.replay.live_at(oom.event_index) + oom.requested_bytes)
     facts.put("spike.bytes", max(0, need - int(np.median(earlier))), source, member)
-    if found is not None and found.steady:
+    if found is not None and found.rose:
         facts.put("spike.sudden", False, source, member)
         return
     shared = int(steps.live_bytes.sum(axis=0)[1:].min())

@@ -157,7 +157,8 @@ _SPECS = (
     FactSpec("simulated.max_split_missing_bytes", B, DEVICE, "what it would lack for the request that fails"),
     # growth and spikes
     FactSpec("growth.bytes_per_second", B, DEVICE, "rise of allocated bytes per second over the recorded run"),
-    FactSpec("growth.steady", FLAG, DEVICE, "allocated bytes rose steadily, step after step, to the failure"),
+    FactSpec("growth.steady", FLAG, DEVICE, "allocated bytes rose steadily, step after step, to the failure, beside the work of these steps"),
+    FactSpec("growth.fills", FLAG, DEVICE, "allocated bytes rose piece by piece to the failure, and nothing was made and given back meanwhile: a store is filled, and no steps show in which it leaked"),
     FactSpec("growth.bytes", B, DEVICE, "bytes gained by the steady growth"),
     FactSpec("growth.top_stack", TEXT, DEVICE, "frame under which live bytes rose most"),
     FactSpec("growth.top_stack_bytes", B, DEVICE, "bytes gained under that frame"),

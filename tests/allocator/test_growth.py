@@ -127,13 +127,38 @@ def test_outputs_kept_under_one_library_call_are_not_taken_for_its_cache(tmp_pat
     device = Device()
     site = "/env/lib/python3.11/site-packages/transformers"
     for step in range(12):
-        device.malloc(MIB, programs.at(19))
+        ids = device.malloc(MIB, programs.at(19))
         if step == 0:
             device.malloc(50 * MIB, [frame("update", f"{site}/cache_utils.py", 4), *programs.at(20)])
         device.malloc(20 * MIB, [frame("_sample", f"{site}/generation/utils.py", 9), *programs.at(20)])
+        device.free(ids)
     _, found = _found(device, tmp_path)
     assert found is not None
     assert (found.steady, found.top_is_kv, found.top_owner) == (True, False, f"{programs.FILE}:20 in <module>")
+
+
+@pytest.mark.parametrize("passing", [False, True])
+def test_a_store_is_filled_where_nothing_else_comes_and_goes(tmp_path: Path, passing: bool) -> None:
+    """A list of batches is filled before any step; a replay buffer grows beside the steps that fill it."""
+    device = Device()
+    for _ in range(20):
+        if passing:
+            device.free(device.malloc(2 * MIB, programs.at(11)))
+        device.malloc(20 * MIB, programs.at(12))
+    _, found = _found(device, tmp_path)
+    assert found is not None
+    assert (found.rose, found.steady, found.fills) == (True, passing, not passing)
+
+
+def test_what_waits_for_another_stream_does_not_grow(tmp_path: Path) -> None:
+    """The program gives every block back at once, and torch may not use it again before another stream has passed."""
+    device = Device()
+    for _ in range(20):
+        device.free(device.malloc(2 * MIB, programs.at(11)))
+        device.free(device.malloc(20 * MIB, programs.at(12)), waits=True)
+    _, found = _found(device, tmp_path)
+    assert found is not None
+    assert (found.steady, found.fills, found.gained_bytes) == (False, False, 0)
 
 
 @pytest.mark.parametrize(("steps", "known"), [(2, False), (3, True)])
