@@ -66,8 +66,8 @@ class Growth:
     """They rose in at least four of five steps, no step made most of the gain, the gain is worth the name, and it was
     still held at the last event."""
     works: bool
-    """Most steps made other memory too and gave it back, or ran the operations of a forward pass: the turns are steps of
-    work. Else a place that is filled piece by piece looks like them."""
+    """Most steps made other memory too and gave it back, or ran the operations of a forward pass: the turns are steps
+    of work. Else a store that is filled piece by piece looks like them."""
     gained_bytes: int
     seconds: float | None
     """From the first step compared to the last; None where events have no times."""

@@ -143,11 +143,11 @@ class Replay:
     def given_back(self) -> IntColumn:
         """Event at which the program gave each lifetime back: before its end, where it then waited for another stream.
 
-        BEFORE_RING where it waited already as the ring began, or no event says since when; the number of events where it
-        never was given back.
+        BEFORE_RING where it waited already as the ring began, or no event says since when; the number of events where
+        it never was given back.
         """
         lifetimes, events, count = self.lifetimes, self.events, len(self.events)
-        found = lifetimes.end.copy()
+        found: IntColumn = lifetimes.end.copy()
         asked = np.flatnonzero(events.action == _ASKED)
         # A lifetime whose free went unrecorded ends at another event: nothing says that it waited.
         ends = np.flatnonzero(lifetimes.end < count)

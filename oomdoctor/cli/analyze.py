@@ -10,7 +10,7 @@ import click
 from ..language import _, told
 from .bundle_reports import configuration_of
 from .command import SpokenCommand
-from .options import NamedPath, language_option, redact_options, redacted
+from .options import NamedPath, language_option, redact_options, redacted, size_option
 from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
 from .progress import progress_bar
 
@@ -27,6 +27,13 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--command", help="The launch line, when the log does not show it.")
+@click.option(
+    "--gpu",
+    "card_bytes",
+    metavar="SIZE",
+    callback=size_option,
+    help="Memory of the card that failed, where the input does not show it, as a snapshot alone does not: 80GiB.",
+)
 @click.option(
     "--model",
     type=NamedPath(path_type=Path, exists=True),
@@ -52,6 +59,7 @@ def analyze(
     output_format: str | None,
     output: Path | None,
     command: str | None,
+    card_bytes: int | None,
     model: Path | None,
     rule_directories: tuple[Path, ...],
     fail_on: str | None,
@@ -79,6 +87,7 @@ def analyze(
         diagnosis = diagnose(
             paths,
             command=command,
+            card_bytes=card_bytes,
             rules=rule_directories,
             stdin=stdin,
             progress=bar.reading,

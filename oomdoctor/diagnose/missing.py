@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..facts.deriver import failed_devices
 from ..knobs.versions import within
 from ..language import N_, _, ngettext, told
 from ..model.diagnosis import Missing, nothing_read
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from ..model.units import format_bytes
 from .looks import missing_course
 from .runtimes import VERSION_BY, WITHOUT_NVIDIA, holders_of, runtime_of
 
@@ -118,6 +120,33 @@ def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
             )
 
 
+def _unknown_cards(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
+    """Cards whose size only a snapshot could have told, which tells it never."""
+    for member in failed_devices(facts):
+        reach = facts.size("oom.reach_bytes", member)
+        known = {facts.size("oom.total_bytes", member), facts.size("device.total_bytes", member)} != {None}
+        if reach is None or known or not evidence.snapshots:
+            continue
+        if evidence.card_bytes is not None:
+            yield Missing(
+                _("the size of {member}").format(member=member),
+                _(
+                    "{told} is less than what torch had reserved and what was free, {size}: it is not the size of that"
+                    " card"
+                ).format(told=f"--gpu {format_bytes(evidence.card_bytes)}", size=format_bytes(reach)),
+                _("add the log with the error, or --gpu 80GiB"),
+            )
+        else:
+            yield Missing(
+                _("the size of {member}").format(member=member),
+                _(
+                    "a snapshot does not tell it; what torch had reserved and what was free make {size}, and what else"
+                    " was on the device is not in the input"
+                ).format(size=format_bytes(reach)),
+                _("add the log with the error, or --gpu 80GiB"),
+            )
+
+
 def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
     return bool(evidence.of_kind(EventKind.DEVICE_OOM)) or any(
         facts.value("oom.failed", member) is True or facts.value("oom.requested_bytes", member) is not None
@@ -136,6 +165,7 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         )
     elif not evidence.snapshots:
         yield from holders_of(runtime)
+    yield from _unknown_cards(evidence, facts)
     for census in censuses:
         if census.stopped is not None and _FOR_TIME in census.stopped:
             yield Missing(

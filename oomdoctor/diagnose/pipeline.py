@@ -48,6 +48,7 @@ def diagnose(
     paths: Sequence[str | Path],
     *,
     command: str | None = None,
+    card_bytes: int | None = None,
     rules: Sequence[Path] = (),
     stdin: BinaryIO | None = None,
     progress: Progress | None = None,
@@ -57,13 +58,14 @@ def diagnose(
 ) -> Diagnosis:
     """Read the inputs and say what they mean.
 
-    `command` is the launch line where the input lacks it; `rules` are directories beside the shipped playbook;
+    `command` is the launch line where the input lacks it, `card_bytes` the size of the card;
+    `rules` are directories beside the shipped playbook;
     `stdin` is what `-` names; `progress` is told (input, bytes read so far, all its bytes where known), `simulating`
     (input, steps simulated so far, all steps);
     `model` is the model that ran: a directory, a config.json or a GGUF file.
     Never raises for a bad input: it is `refused` in the result, with the reason.
     """
-    evidence = read_inputs(paths, stdin=stdin, command=command, progress=progress)
+    evidence = read_inputs(paths, stdin=stdin, command=command, card_bytes=card_bytes, progress=progress)
     not_needed = ("cases", *(language for language in LANGUAGES if language != chosen()))
     playbook = load_playbook(rule_directories(rules), without=not_needed)
     now = time.time() if now_seconds is None else now_seconds

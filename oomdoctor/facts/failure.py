@@ -68,6 +68,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
     for member in failed_devices(facts):
+        _put_reach(member, facts)
+        _put_told_card(evidence.card_bytes, member, facts)
         _put_derived(member, facts)
     _put_counts(evidence, events, records, facts)
     _put_start_up_tries(evidence, facts)
@@ -312,6 +314,21 @@ def _put_driver_errors(evidence: Evidence, messages: Iterable[LogEvent], facts: 
             facts.put("oom.requested_by_library_bytes", event.size("requested_bytes"), event.source)
             if not list(messages):
                 facts.put("oom.stated_by_driver_only", True, event.source)
+
+
+def _put_reach(member: str, facts: FactSet) -> None:
+    value = _reader(member, facts)
+    reserved, free, allowed = value("oom.reserved_bytes"), value("oom.free_bytes"), value("oom.allowed_bytes")
+    if reserved is not None and free is not None:
+        reach = reserved + free if allowed is None else min(reserved + free, allowed)
+        facts.put("oom.reach_bytes", reach, computed("oom.reserved_bytes", "oom.free_bytes"), member)
+
+
+def _put_told_card(card_bytes: int | None, member: str, facts: FactSet) -> None:
+    """The size of the card as the user gives it, unless the allocator could have had more."""
+    reach = facts.size("oom.reach_bytes", member)
+    if card_bytes is not None and (reach is None or card_bytes >= reach):
+        facts.put("oom.total_bytes", card_bytes, Source(path="--gpu"), member)
 
 
 def _put_derived(member: str, facts: FactSet) -> None:

@@ -69,6 +69,8 @@ def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
     facts.put("growth.fills", found.fills, source, member)
     if found.fills:
         # A store that is filled and one that leaks look alike where nothing else was done: it stays unknown which.
+        facts.put("growth.filled_bytes", found.gained_bytes, source, member)
+        facts.put("growth.filled_at", found.top_owner, source, member)
         return
     facts.put("growth.steady", found.steady, source, member)
     if not found.steady:

@@ -24,6 +24,8 @@ class Evidence:
     excerpts: tuple[Excerpt, ...] = ()
     command: str | None = None
     """The launch line: of the run, or as the user gave it, or as the log shows it."""
+    card_bytes: int | None = None
+    """The size of the card, as the user gave it."""
 
     def of_kind(self, *kinds: EventKind) -> tuple[LogEvent, ...]:
         """The events of these kinds, in order."""

@@ -27,6 +27,7 @@ _CAUSES: dict[str, dict[str, str]] = {
         "build-limits": "Maxima fixed when the engine was built size its buffers",
         "preallocated-workspace": "A workspace that the engine takes at start does not fit",
         "estimator-error": "A front end misjudged what would fit",
+        "live-exceeds-device": "What is live and the request are together more than the process could have",
         "fit-blocked-by-flags": "Options fixed by the user kept the program from fitting itself to the device",
     },
     "kv-cache": {

@@ -37,11 +37,13 @@ def read_inputs(
     *,
     stdin: BinaryIO | None = None,
     command: str | None = None,
+    card_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Evidence:
     """Read files, folders, bundles and `-` (stdin) by what they are.
 
-    `command` wins over a launch line that the inputs hold. Never raises for a bad input.
+    `command` wins over a launch line that the inputs hold; `card_bytes` is the size of the card, where they do not tell
+    it. Never raises for a bad input.
     """
     reading = _Reading(progress)
     for path in dict.fromkeys(str(path) for path in paths):
@@ -49,7 +51,7 @@ def read_inputs(
             reading.read_stdin(stdin)
         else:
             reading.read_path(Path(path), path)
-    return reading.evidence(command)
+    return replace(reading.evidence(command), card_bytes=card_bytes)
 
 
 @dataclass

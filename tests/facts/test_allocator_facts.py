@@ -68,6 +68,18 @@ def test_fragmentation_shows_as_enough_idle_memory_in_no_one_piece(tmp_path: Pat
     assert _of(facts, "growth.steady", "allocator.history_complete") == (False, True)
 
 
+def test_a_store_that_is_filled_is_told_and_no_leak(tmp_path: Path) -> None:
+    device = Device()
+    for _ in range(20):
+        device.malloc(20 * MIB, programs.at(12))
+    device.fail(20 * MIB, 16 * MIB, programs.at(12))
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "growth.fills", "growth.steady", "spike.sudden") == (True, None, False)
+    assert _of(facts, "growth.filled_bytes", "growth.filled_at") == (18 * 20 * MIB, f"{programs.FILE}:12 in <module>")
+    leaks = _facts(_read(programs.kept_outputs(), tmp_path))
+    assert _of(leaks, "growth.fills", "growth.steady", "growth.filled_at") == (False, True, None)
+
+
 def test_kept_graphs(tmp_path: Path) -> None:
     facts = _facts(_read(programs.leak_of_graphs(), tmp_path))
     assert _of(facts, "growth.steady", "growth.top_retains_graph", "growth.top_is_kv") == (True, True, False)

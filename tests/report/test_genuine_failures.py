@@ -161,6 +161,50 @@ def test_the_memory_of_the_device_that_failed_is_shown_first(name: str) -> None:
     assert parts.get("freed, waiting for another stream", 0) == torch["active_bytes"] - torch["allocated_bytes"]
 
 
+VERDICTS = {
+    "event-plain": ("FRG002", "confirmed", "confirmed"),
+    "event2-exp": ("CAP014", "possible", "likely"),
+    "fraction-plain": ("LIM002", "possible", "possible"),
+    "graph-plain": ("OVH004", "likely", "likely"),
+    "graph_inside-exp": ("FRG003", "likely", "confirmed"),
+    "graph_inside-plain": ("FRG003", "likely", "confirmed"),
+    "many_segments-plain": ("FRG001", "confirmed", "confirmed"),
+    "maxsplit-plain": ("CAP014", "possible", "likely"),
+    "mempool-exp": ("CAP014", "possible", "likely"),
+    "other_stream-exp": ("FRG003", "likely", "confirmed"),
+    "other_stream-plain": ("FRG003", "likely", "confirmed"),
+    "peak-plain": ("CAP014", "possible", "likely"),
+    "pinned2-plain": ("FRG001", "confirmed", "confirmed"),
+    "roundup-plain": ("CAP014", "possible", "likely"),
+    "small_fails-plain": ("FRG001", "confirmed", "confirmed"),
+    "small_request-plain": ("CAP014", "possible", "likely"),
+    "spike-exp": ("ACT010", "confirmed", "confirmed"),
+    "two-exp": ("CAP014", "possible", "likely"),
+}
+"""The first finding of a snapshot alone, how sure it is, and how sure where the card's size is told."""
+CARD_BYTES = 1536 * MIB
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_snapshot_alone_tells_why_its_request_failed(name: str) -> None:
+    path, (rule, alone, told) = FOLDER / f"{name}.pickle.gz", VERDICTS[name]
+    found = diagnose([path])
+    assert (found.findings[0].rule, found.findings[0].confidence.value) == (rule, alone)
+    assert "RET001" not in [finding.rule for finding in found.findings], "nothing leaks in these programs"
+    assert f"the size of {failed_of(name).where}" in [gap.what for gap in found.missing]
+    beside = diagnose([path], card_bytes=CARD_BYTES)
+    assert (beside.findings[0].rule, beside.findings[0].confidence.value) == (rule, told)
+    assert beside.budgets[0].total_bytes == CARD_BYTES
+    assert f"the size of {failed_of(name).where}" not in [gap.what for gap in beside.missing]
+
+
+def test_a_card_that_is_smaller_than_what_was_there_is_not_believed() -> None:
+    found = diagnose([FOLDER / "peak-plain.pickle.gz"], card_bytes=1 << 30)
+    assert found.facts.get("oom.total_bytes@cuda:0") is None
+    (why,) = [gap.why for gap in found.missing if gap.what == "the size of cuda:0"]
+    assert why.startswith("--gpu 1.00 GiB is less than what torch had reserved and what was free, 1.09 GiB")
+
+
 def test_a_memory_fraction_is_named_where_more_was_free_than_asked_for() -> None:
     (found,) = diagnose([FOLDER / "fraction-plain.pickle.gz"]).findings
     assert found.rule == "LIM002"
