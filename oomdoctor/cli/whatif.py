@@ -37,7 +37,11 @@ LATER = N_("Nothing after that request was recorded: the run may still run out o
     metavar="NAME=VALUE",
     help="An option of PYTORCH_CUDA_ALLOC_CONF, like expandable_segments=True. Several are taken together.",
 )
-@click.option("--memory", metavar="SIZE", help="The card's memory, like 40GiB; all else on the card stays as it was.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="The card's memory, like 40GiB; all else on the card stays as it was, where the input tells it.",
+)
 @click.option(
     "--device",
     type=click.IntRange(0),
@@ -50,8 +54,8 @@ def whatif(
 ) -> None:
     """Replay the recorded requests through a model of torch's allocator.
 
-    PATH is a memory snapshot or an incident bundle; the log of the run beside it tells how large the card was. Without
-    --set and --memory the settings are tried that people try most. The model answers only where it first reproduces the
+    PATH is a memory snapshot or an incident bundle; the log of the run beside it tells how large the card was, and so
+    what others took of it. Without --set and --memory the settings are tried that people try most. The model answers only where it first reproduces the
     failure as it was recorded.
 
     Exit status: 0 answered; 2 wrong usage; 3 there is no answer (the output says why).
@@ -247,7 +251,7 @@ class _Told:
                     "missing_bytes": answer.missing_bytes,
                     "failed_request_bytes": answer.failed_request_bytes,
                     "requests_earlier": answer.requests_earlier,
-                    "certain": answer.verdict.is_certain,
+                    "certain": answer.is_certain,
                     "sentence": _sentence(answer),
                 }
                 for words, answer in self.answers
@@ -305,6 +309,11 @@ def _sentence(answer: Answer) -> str:
             " gone another way."
         )
         sentence += " " + more.format(number=answer.served_before)
+    if answer.before_others:
+        sentence += " " + _(
+            "The context (mostly 0.2 to 0.7 GiB) and other processes are not taken off that card: the snapshot does not"
+            " tell what they take."
+        )
     return sentence
 
 

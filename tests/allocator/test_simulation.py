@@ -86,8 +86,15 @@ def test_another_card_has_more_or_less_and_others_keep_what_they_hold(tmp_path: 
     assert (larger.verdict, larger.spare_bytes) == (Verdict.SERVED, 50 * MIB)
     smaller = found.ask(found.settings, 600 * MIB)  # 400 for this process: the fifth tensor does not fit
     assert (smaller.verdict, smaller.requests_earlier, smaller.missing_bytes) == (Verdict.FAILS_EARLIER, 3, 100 * MIB)
-    with pytest.raises(CannotSimulate, match="How large the card was"):
-        simulation(content, tmp_path).ask(found.settings, 1100 * MIB)
+    assert not larger.before_others
+    # Where the first card's size is not known, all of the other one is this process's: at most.
+    alone = simulation(content, tmp_path)
+    larger, smaller = (alone.ask(found.settings, size * MIB) for size in (1100, 600))
+    assert (larger.verdict, larger.spare_bytes, larger.is_certain) == (Verdict.SERVED, 250 * MIB, False)
+    assert (smaller.verdict, smaller.requests_earlier, smaller.missing_bytes) == (Verdict.FAILS_EARLIER, 1, 100 * MIB)
+    assert smaller.is_certain
+    assert larger.before_others
+    assert smaller.before_others
 
 
 def test_a_memory_fraction_that_nobody_recorded_is_no_answer(tmp_path: Path) -> None:

@@ -63,10 +63,26 @@ def test_json_is_for_programs(snapshot: Path) -> None:
     assert (answer["outcome"], answer["spare_bytes"]) == ("served", 300 * MIB)
 
 
-def test_another_card_needs_to_know_the_first(snapshot: Path, tmp_path: Path) -> None:
-    alone = run(snapshot, "--memory", "2GiB")
-    assert alone.exit_code == 3
-    assert "How large the card was is not known" in alone.stdout
+@pytest.mark.parametrize(
+    ("size", "said", "certain"),
+    [
+        # 1,000 MiB are reserved and 300 asked for.
+        ("2GiB", "served, 748.00 MiB to spare. The context (mostly", False),
+        ("1300MiB", "served, 0 bytes to spare. The context (mostly", False),
+        ("1298MiB", "fails at the same request, 2.00 MiB short. The context (mostly", True),
+    ],
+)
+def test_another_card_without_the_size_of_the_first(snapshot: Path, size: str, said: str, certain: bool) -> None:
+    """What others held of it is not known either: a lack is certain, enough is not."""
+    alone = run(snapshot, "--memory", size)
+    assert alone.exit_code == 0
+    assert said in alone.stdout
+    told = json.loads(run(snapshot, "--memory", size, "--format", "json").stdout)
+    assert told["answers"][0]["certain"] is certain
+    assert json.loads(run(snapshot, "--format", "json").stdout)["answers"][0]["certain"] is True
+
+
+def test_another_card_is_as_full_of_others_as_the_first(snapshot: Path, tmp_path: Path) -> None:
     log = tmp_path / "crash.log"
     log.write_text(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of"
@@ -77,6 +93,7 @@ def test_another_card_needs_to_know_the_first(snapshot: Path, tmp_path: Path) ->
     beside = run(snapshot, log, "--memory", "2GiB")
     assert beside.exit_code == 0, beside.stdout
     assert "On a card of 2.00 GiB: the request is served, " in beside.stdout
+    assert "The context" not in beside.stdout
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,14 @@ class Answer:
     """Requests that failed and were survived when it was recorded, and are served."""
     served_anew: bool = True
     """Where it depends: it is served if what stood at the beginning is laid out anew; else as it stood."""
+    before_others: bool = False
+    """What the context and other processes take of the card asked about is not known, and not taken off: that much less
+    is to spare, or that much more is missing."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it does not hang on what is not known, as far as the model goes."""
+        return self.verdict.is_certain and not (self.before_others and self.spare_bytes is not None)
 
 
 class CannotSimulate(Exception):
@@ -149,12 +157,15 @@ class Simulation:
     def ask(self, settings: AllocatorSettings, total_bytes: int | None = None) -> Answer:
         """The answer under these settings, on a card of that size (None: the same one).
 
-        Raises CannotSimulate where the recorded run is not reproduced, and for another card where the size of the
-        recorded one is not known.
+        What the context and other processes held stays as it was; where the recorded card's size is not known, neither
+        is that, and the answer says so. Raises CannotSimulate where the recorded run is not reproduced.
         """
         if not self.trust.reproduced:
             raise CannotSimulate(self.trust.why_not)
-        card = self._card(settings, total_bytes)
+        found = self._asked(settings, self._card(settings, total_bytes))
+        return replace(found, before_others=total_bytes is not None and self.card.total_bytes is None)
+
+    def _asked(self, settings: AllocatorSettings, card: Card) -> Answer:
         if settings == self.settings and card == self.card:
             return self._answer(self.recorded)
         stands = self._outcome(settings, card, packed=False)
@@ -184,17 +195,22 @@ class Simulation:
             for block in end.blocks
             if not block.waiting
         )
-        room = self.recording.free_bytes + end.reserved_bytes + (card.total_bytes or 0) - (self.card.total_bytes or 0)
+        room = self.recording.free_bytes + end.reserved_bytes + self._more_room(card)
         if card.allowed_bytes is not None:
             room = min(room, card.allowed_bytes)
         return live + self.oom.requested_bytes > room
 
+    def _more_room(self, card: Card) -> int:
+        """What another card has more than the recorded one, or than is known of that: segments and what was free."""
+        if card.total_bytes is None:
+            return 0
+        recorded = self.card.total_bytes
+        if recorded is None:
+            recorded = self.recording.free_at_start_bytes + self.recording.start.reserved_bytes
+        return card.total_bytes - recorded
+
     def _card(self, settings: AllocatorSettings, total_bytes: int | None) -> Card:
         total = self.card.total_bytes if total_bytes is None else total_bytes
-        if total_bytes is not None and self.card.total_bytes is None:
-            raise CannotSimulate(
-                _("How large the card was is not known from the snapshot alone; give the run's log or bundle too.")
-            )
         fraction = settings.memory_fraction
         if fraction is None and self.card.allowed_bytes is not None and self.card.total_bytes:
             fraction = self.card.allowed_bytes / self.card.total_bytes
@@ -204,8 +220,8 @@ class Simulation:
 
     def _outcome(self, settings: AllocatorSettings, card: Card, *, packed: bool) -> Outcome | None:
         """None where what stood at the beginning does not fit."""
-        grown = (card.total_bytes or 0) - (self.card.total_bytes or 0)
-        device = Device(self.recording.free_at_start_bytes + grown, card.total_bytes, card.allowed_bytes)
+        free = self.recording.free_at_start_bytes + self._more_room(card)
+        device = Device(free, card.total_bytes, card.allowed_bytes)
         try:
             return run(
                 self.recording,
