@@ -55,8 +55,8 @@ def whatif(
     """Replay the recorded requests through a model of torch's allocator.
 
     PATH is a memory snapshot or an incident bundle; the log of the run beside it tells how large the card was, and so
-    what others took of it. Without --set and --memory the settings are tried that people try most. The model answers only where it first reproduces the
-    failure as it was recorded.
+    what others took of it. Without --set and --memory the settings are tried that people try most. The model answers
+    only where it first reproduces the failure as it was recorded.
 
     Exit status: 0 answered; 2 wrong usage; 3 there is no answer (the output says why).
     """
