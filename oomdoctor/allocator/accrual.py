@@ -54,11 +54,12 @@ def accrual(snapshot: Snapshot, replay: Replay, held: Sequence[int], failures: S
     until = _first_of_the_last(failures, last, last_word)
     edges = np.linspace(first, until + 1, _WINDOWS + 1)
     filled = np.histogram(recorded, bins=edges)[0] > 0
-    time_us = replay.events.time_us[[first, last]]
+    timeline = replay.events.timeline_us
+    time_us = None if timeline is None else timeline[[first, last]]
     return Accrual(
         steady=bool(filled.sum() >= _FEWEST_WINDOWS and filled[-1]),
         share_in_recording=len(recorded) / len(born),
-        seconds=(int(time_us[1]) - int(time_us[0])) / 1e6 if int(time_us.min()) >= 0 else None,
+        seconds=None if time_us is None else (int(time_us[1]) - int(time_us[0])) / 1e6,
         within_a_step=_is_within_a_step(replay, first, until),
     )
 

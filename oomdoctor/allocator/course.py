@@ -190,6 +190,5 @@ def _most_live(start: IntColumn, end: IntColumn, size: IntColumn, count: int) ->
 
 def _median_lifetime(ownership: Ownership, start: IntColumn, end: IntColumn) -> int | None:
     time_us = ownership.replay.events.time_us
-    if not len(start) or int(time_us.min(initial=0)) < 0:
-        return None
-    return int(np.median(time_us[end] - time_us[start]))
+    timed = (time_us[start] >= 0) & (time_us[end] >= 0)
+    return int(np.median((time_us[end] - time_us[start])[timed])) if timed.any() else None

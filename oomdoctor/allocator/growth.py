@@ -129,7 +129,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
     live = np.where(counted[:, None], steps.live_bytes, 0)[:, begin:]
     gained_by_kind = live[:, -1] - live[:, 0]
     more_blocks = steps.live_blocks[:, -1] > steps.live_blocks[:, begin]
-    time_us = ownership.replay.events.time_us[steps.first_event[[begin, -1]]]
+    timeline = ownership.replay.events.timeline_us
+    time_us = None if timeline is None else timeline[steps.first_event[[begin, -1]]]
     total = live.sum(axis=0)
     at_end = int(_held_at(ownership, steps.last_event)[counted].sum())
     retains = _retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks)
@@ -152,7 +153,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         rose=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
         works=retains or _comes_and_goes(ownership, steps, begin),
         gained_bytes=int(total[-1] - total[0]),
-        seconds=(int(time_us[1]) - int(time_us[0])) / 1e6 if int(time_us.min()) >= 0 else None,
+        seconds=None if time_us is None else (int(time_us[1]) - int(time_us[0])) / 1e6,
         top_owner=top,
         top_gained_bytes=gains[top] if top is not None else 0,
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),

@@ -146,7 +146,8 @@ def _moments(kinds: LifetimeKinds) -> Moments:
         # Where a model trains, attention names keys and values as well; with gradients off it does not.
         trains = np.asarray([not reading.gradients_off for reading in readings], dtype=np.bool_)
         phase[(phase == GENERATE) & has_stack & trains[stack]] = FORWARD_PASS
-    _annotate(_annotations(kinds), trace.time_us[rows], phase, how)
+    if trace.timeline_us is not None:
+        _annotate(_annotations(kinds), trace.timeline_us[rows], phase, how)
     if trace.note is not None:
         of_note = np.asarray([*map(phase_of_name, kinds.snapshot.notes), NONE], dtype=np.int64)
         noted = of_note[trace.note[rows]]
@@ -193,8 +194,6 @@ def _annotations(kinds: LifetimeKinds) -> list[Annotation]:
 
 def _annotate(annotations: list[Annotation], time_us: IntColumn, phase: IntColumn, how: IntColumn) -> None:
     """Puts the phases that annotations speak of into `phase`: an inner one speaks louder than what it lies in."""
-    if not len(time_us) or int(time_us.min()) < 0:
-        return
     for each in annotations:
         number = phase_of_name(each.name)
         if number >= 0:

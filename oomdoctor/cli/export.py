@@ -57,6 +57,8 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
         raise UsageError(
             _("--at-least {least} is no size; write it as 64KiB, 1MiB, 0").format(least=repr(least))
         ) from None
+    if str(output) == "-":
+        raise UsageError(_("export writes a file: name one with --output"))
     path = _snapshot_file(snapshot)
     _refuse_archive(path)
     name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")

@@ -73,8 +73,8 @@ def print_report(text: str) -> None:
 
 
 def deliver(text: str, output: Path | None) -> None:
-    """To the file, or where none is named to standard output. Raises UsageError where the text cannot be written."""
-    if output is None:
+    """To the file; to standard output where that is `-` or none. Raises UsageError where it cannot be written."""
+    if output is None or str(output) == "-":
         print_report(text)
         return
     try:

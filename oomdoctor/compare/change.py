@@ -61,6 +61,13 @@ class PlaceChange:
     """How owners and categories are known; empty when they could not be compared."""
     not_compared: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """`cuda:0`, or `cuda:0 → npu:0` where the sides are of two kinds of device."""
+        if self.before.where == self.after.where or not (self.before.is_device and self.after.is_device):
+            return self.after.name
+        return f"{self.before.name} → {self.after.name}"
+
 
 @dataclass(frozen=True)
 class SettingChange:

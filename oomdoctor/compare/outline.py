@@ -50,7 +50,7 @@ def outline_change(change: Change) -> tuple[Section, ...]:
             for side, place in _alone(change)
         ),
         *(
-            _("{what}: {why}").format(what=place_name(place.after), why=each)
+            _("{what}: {why}").format(what=change_name(place), why=each)
             for place in change.places
             for each in place.not_compared
         ),
@@ -102,7 +102,7 @@ def outline_spread(found: Spread) -> tuple[Section, ...]:
 def _answer(change: Change) -> tuple[str, ...]:
     if not change.places:
         return (_("The two have no device and no budget in common."),)
-    lines = [_("{what}: {why}").format(what=place_name(place.after), why=_gain(place)) for place in change.places]
+    lines = [_("{what}: {why}").format(what=change_name(place), why=_gain(place)) for place in change.places]
     if change.settings:
         shown = [_setting(each) for each in change.settings[:3]]
         if len(change.settings) > len(shown):
@@ -157,7 +157,7 @@ def _main_part(place: PlaceChange, gained: int) -> str:
 
 
 def _place(place: PlaceChange, with_name: bool) -> Iterator[Section]:
-    prefix = _("{name}: ").format(name=place_name(place.after)) if with_name else ""
+    prefix = _("{name}: ").format(name=change_name(place)) if with_name else ""
     head = ("", pgettext("column", "before"), pgettext("column", "after"), pgettext("column", "change"))
     if place.sizes:
         moments = (
@@ -246,6 +246,11 @@ def _alone(change: Change) -> Iterator[tuple[str, Place]]:
     for name, places in ((_("only the first"), change.only_before), (_("only the second"), change.only_after)):
         for place in places:
             yield name, place
+
+
+def change_name(place: PlaceChange) -> str:
+    """Its name in the language in use."""
+    return told(place.name)
 
 
 def place_name(place: Place) -> str:

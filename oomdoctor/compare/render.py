@@ -136,7 +136,7 @@ def _place(place: Place) -> dict[str, Any]:
 
 def _place_change(change: PlaceChange) -> dict[str, Any]:
     return {
-        "name": change.after.name,
+        "name": change.name,
         "before": _place(change.before),
         "after": _place(change.after),
         "how_known": change.how_known or None,

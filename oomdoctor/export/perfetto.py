@@ -48,9 +48,9 @@ def _events(snapshot: Snapshot, least_bytes: int) -> Iterator[_Event]:
 def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
     allocator = ownership.replay
     trace, lifetimes, device = allocator.events, allocator.lifetimes, allocator.device
-    timed = bool(len(trace)) and int(trace.time_us.min()) >= 0
+    timed = trace.timeline_us is not None
     # One more than events: what is still live ends where the recording does.
-    times = trace.time_us if timed else np.arange(len(trace), dtype=np.int64)
+    times = np.arange(len(trace), dtype=np.int64) if trace.timeline_us is None else trace.timeline_us
     begin = int(times[0]) if len(times) else 0
     times = np.append(times, (int(times[-1]) if len(times) else 0) + 1)
 

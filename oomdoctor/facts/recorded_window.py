@@ -44,8 +44,8 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
     allocator = ownership.replay
     device, trace, caches = allocator.device, allocator.events, cache_owners(ownership)
     oom, peak = latest_oom(snapshot, device), allocator.peak_event
-    has_times = int(trace.time_us.min(initial=0)) >= 0
-    times = trace.time_us / 1e6 if has_times else np.arange(len(trace), dtype=np.float64)
+    has_times = trace.timeline_us is not None
+    times = np.arange(len(trace), dtype=np.float64) if trace.timeline_us is None else trace.timeline_us / 1e6
 
     shown = _shown(allocator.live_bytes, peak, oom.event_index if oom is not None else None)
     by_category = live_by_category(ownership, shown, caches)

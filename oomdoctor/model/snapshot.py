@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ ACTIONS = (
     "unknown",
 )
 """`events.action` indexes this."""
+
+_MOST_TIMED = 0.5
+"""Where fewer events have a time, the rest cannot be put between them."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,15 @@ class Events:
     """As Segments.pool. None where no event says it, or all segments are of the default pool."""
     note: IntColumn | None = None
     """Index into Snapshot.notes; -1 for an event without one. None where no event has any."""
+
+    @cached_property
+    def timeline_us(self) -> IntColumn | None:
+        """A time for every event: one without takes that of the event before it. None where most have none."""
+        known = self.time_us >= 0
+        if not len(known) or known.mean() < _MOST_TIMED:
+            return None
+        last = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
+        return np.asarray(self.time_us[np.where(last < 0, known.argmax(), last)], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.action)

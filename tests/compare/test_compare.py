@@ -184,6 +184,21 @@ def test_a_device_of_one_side_only_is_said(tmp_path: Path) -> None:
     assert "only the second shows cuda:1" in _run(before, after).stdout
 
 
+def test_two_kinds_of_device_are_both_named(tmp_path: Path) -> None:
+    """Each side has one device only, so these are compared; they are not one."""
+    one = _snapshot(tmp_path / "one.pickle", _device(100))
+    content = snapshot(_device(100))
+    for event in content["device_traces"][0]:
+        event["frames"] = [*event["frames"], frame("empty", "/env/lib/site-packages/torch_npu/npu/memory.py", 3)]
+    other = write(tmp_path / "other.pickle", content)
+    (place,) = _json(one, other)["places"]
+    assert (place["name"], place["before"]["where"], place["after"]["where"]) == (
+        *("cuda:0 → npu:0", "cuda:0"),
+        "npu:0",
+    )
+    assert "cuda:0 → npu:0: " in _run(one, other, "--format", "markdown").stdout
+
+
 def test_one_place_alone_leaves_nothing_to_compare(tmp_path: Path) -> None:
     ended = _run(_snapshot(tmp_path / "a", _device(3)))
     assert isinstance(ended.exception, UsageError)

@@ -152,6 +152,23 @@ def test_a_failure_is_marked(tmp_path: Path) -> None:
     assert mark["args"] == {"requested_bytes": 1 << 30, "free_bytes": 5 << 20}
 
 
+def test_standard_output_is_no_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the name `-` would surprise everybody."""
+    monkeypatch.chdir(path.parent)
+    result = _run(path, "--to", "csv", "--output", "-")
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == "export writes a file: name one with --output"
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_an_event_without_a_time_leaves_the_others_theirs(tmp_path: Path, device: Device) -> None:
+    content = snapshot(device)
+    events = content["device_traces"][0]
+    del events[5]["time_us"]
+    times = [each["ts"] for each in _trace(write(tmp_path / "s.pickle", content)) if each["ph"] == "C"][1:]
+    assert times == [each.get("time_us", events[4]["time_us"]) for each in events]
+
+
 def test_the_snapshot_itself_is_never_overwritten(path: Path) -> None:
     before = path.read_bytes()
     ended = _run(path, "--to", "viewer", "--output", path)

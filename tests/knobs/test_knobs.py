@@ -31,6 +31,7 @@ def test_an_option_that_the_version_lacks_has_no_lines():
 @pytest.mark.parametrize(
     ("knob", "value", "version", "lines"),
     [
+        ("torch.npu_expandable_segments", "True", "2.7.1", ("export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",)),
         ("vllm.cudagraph_capture", "64", "0.11.1", ("--max-cudagraph-capture-size 64",)),
         ("vllm.cudagraph_capture", "64", "0.10.2", ("--max-seq-len-to-capture 64",)),
         ("vllm.swap_space", "0", "0.17.1", ("--swap-space 0",)),

@@ -45,6 +45,7 @@ FORMS = {
     "triton-lang.org": r"/main/python-api/generated/[\w.]+\.html",
     "www.deepspeed.ai": r"/docs/[\w-]+/",
     "www.freedesktop.org": r"/software/systemd/man/latest/[\w.-]+\.html",
+    "www.hiascend.com": r"/document/detail/zh/Pytorch/\d+/comref/Envvariables/\w+\.html",
     "www.tensorflow.org": r"/guide/\w+",
 }
 """Of each site the paths that its documentation has."""

@@ -77,6 +77,25 @@ def test_what_the_program_annotated_is_drawn(tmp_path: Path) -> None:
     assert "Optimizer.step#AdamW.step" in render(diagnosis, "html")
 
 
+@pytest.mark.parametrize(("lost", "timed"), [([0, 7, 8], True), (range(100), False)])
+def test_events_without_a_time_stand_with_those_before_them(tmp_path: Path, lost: list[int], timed: bool) -> None:
+    """Where most have none, the rest cannot be put between the others."""
+    device = programs.kept_outputs()
+    content = snapshot(device)
+    times = [event["time_us"] / 1e6 for event in content["device_traces"][0]]
+    for event in lost:
+        del content["device_traces"][0][event]["time_us"]
+    (window,) = diagnose([write(tmp_path / "s.pickle", content)]).windows
+    assert window.has_times is timed
+    if timed:
+        assert window.times_seconds[0] == times[1]
+        assert window.times_seconds[-1] == times[-1]
+        assert window.failure_seconds == times[-1]
+        assert list(window.times_seconds) == sorted(window.times_seconds)
+    owners = [owner.median_lifetime_seconds for owner in window.owners]
+    assert any(owners) is timed
+
+
 def test_without_times_the_picture_runs_from_event_to_event(tmp_path: Path) -> None:
     content = snapshot(programs.kept_outputs())
     for event in content["device_traces"][0]:
