@@ -47,12 +47,23 @@ class Rise:
 def live_by_category(
     ownership: Ownership, events: IntColumn, cache_owners: frozenset[str] = frozenset()
 ) -> Mapping[Category, IntColumn]:
-    """Bytes live after each of `events` (ascending), for each category that ever held any of them.
+    """Bytes that the program held after each of `events` (ascending), for each category that ever held any of them.
 
-    What `cache_owners` hold are keys and values, here and below, as in `Ownership.shares`.
+    What it gave back and what waits for another stream since then is none of them: see `waiting`. What `cache_owners`
+    hold are keys and values, here and below, as in `Ownership.shares`.
     """
-    table = _live_after(ownership, ownership.categories(cache_owners), len(CATEGORIES), events)
+    replay = ownership.replay
+    lives = replay.lifetimes.start, replay.held_until
+    table = _live_after(ownership, ownership.categories(cache_owners), len(CATEGORIES), events, lives)
     return {category: row for category, row in zip(CATEGORIES, table, strict=True) if row.any()}
+
+
+def waiting(ownership: Ownership, events: IntColumn) -> IntColumn:
+    """Bytes that were freed and waited for another stream after each of `events` (ascending)."""
+    replay = ownership.replay
+    lives = replay.held_until, replay.lifetimes.end
+    found: IntColumn = _live_after(ownership, np.zeros(len(replay.lifetimes), dtype=np.int64), 1, events, lives)[0]
+    return found
 
 
 def live_by_owner(
@@ -168,12 +179,21 @@ def last_rise(ownership: Ownership) -> Rise | None:
     )
 
 
-def _live_after(ownership: Ownership, group: IntColumn, groups: int, events: IntColumn) -> IntColumn:
-    """Bytes live after each of `events` by the group of their lifetime: shape (groups, len(events))."""
+def _live_after(
+    ownership: Ownership,
+    group: IntColumn,
+    groups: int,
+    events: IntColumn,
+    lives: tuple[IntColumn, IntColumn] | None = None,
+) -> IntColumn:
+    """Bytes live after each of `events` by the group of their lifetime: shape (groups, len(events)).
+
+    `lives`: where each begins and ends, if not as the allocator counts it.
+    """
     lifetimes = ownership.replay.lifetimes
     # Live after events[k] means start <= events[k] < end.
-    begin = np.searchsorted(events, lifetimes.start, side="left")
-    end = np.searchsorted(events, lifetimes.end, side="left")
+    start, until = lives or (lifetimes.start, lifetimes.end)
+    begin, end = np.searchsorted(events, start, side="left"), np.searchsorted(events, until, side="left")
     change = np.zeros((groups, len(events) + 1), dtype=np.int64)
     np.add.at(change, (group, begin), lifetimes.size_bytes)
     np.subtract.at(change, (group, end), lifetimes.size_bytes)

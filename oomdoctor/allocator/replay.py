@@ -141,10 +141,10 @@ class Replay:
 
     @cached_property
     def given_back(self) -> IntColumn:
-        """Event at which the program gave each lifetime back: before its end, where it then waited for another stream.
+        """Event at which the program gave each lifetime back; until its end it then waited for another stream.
 
-        BEFORE_RING where it waited already as the ring began, or no event says since when; the number of events where
-        it never was given back.
+        Its start where it waited already as the ring began, or no event says since when; the number of events where it
+        never was given back.
         """
         lifetimes, events, count = self.lifetimes, self.events, len(self.events)
         found: IntColumn = lifetimes.end.copy()
@@ -153,16 +153,23 @@ class Replay:
         ends = np.flatnonzero(lifetimes.end < count)
         end = lifetimes.end[ends]
         freed = ends[(events.action[end] == _FREE) & (events.address[end] == lifetimes.address[ends])]
-        waited = freed[~self._at_once[lifetimes.end[freed]]]
-        if len(asked):
-            # A recording that tells such requests, without the one of it: it was made before the ring.
-            found[waited[lifetimes.start[waited] == BEFORE_RING]] = BEFORE_RING
+        at_once = self._at_once[lifetimes.end[freed]]
+        found[freed[at_once]] -= 1
+        waited = freed[~at_once]
+        # A release without the request for it: that was made before the ring.
+        found[waited[lifetimes.start[waited] == BEFORE_RING]] = BEFORE_RING
         waits = np.flatnonzero(lifetimes.is_pending_at_end)
         found[waits] = BEFORE_RING
         later = asked[~np.append(self._at_once[1:], False)[asked]]
         row, request = _latest_before(lifetimes, np.concatenate([waited, waits]), events.address[later], later)
         found[row] = request
-        return found
+        return np.maximum(found, lifetimes.start)
+
+    @property
+    def held_until(self) -> IntColumn:
+        """As `given_back`; the end of what was free at the next event, which did not wait to speak of."""
+        end = self.lifetimes.end
+        return np.where(self.given_back < end - 1, self.given_back, end)
 
     @property
     def _at_once(self) -> NDArray[np.bool_]:

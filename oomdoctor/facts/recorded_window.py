@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ..allocator.course import categories_at, last_rise, live_by_category, live_by_owner, turnover
-from ..allocator.owners import Ownership, ownership_of
+from ..allocator.course import categories_at, last_rise, live_by_category, live_by_owner, turnover, waiting
+from ..allocator.owners import WAITING, Ownership, ownership_of
 from ..allocator.phases import phases
 from ..allocator.replay import BEFORE_RING
 from ..allocator.stacks import CATEGORY_WORDS
@@ -50,6 +53,9 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
     shown = _shown(allocator.live_bytes, peak, oom.event_index if oom is not None else None)
     by_category = live_by_category(ownership, shown, caches)
     courses = {CATEGORY_WORDS[category]: values for category, values in by_category.items()}
+    waits = waiting(ownership, shown)
+    if waits.any():
+        courses[WAITING] = waits
     highest = int(np.searchsorted(shown, max(peak, 0)))
     order = sorted(courses, key=lambda name: -int(courses[name][highest]))
     return Window(
@@ -99,11 +105,8 @@ def _shown(live_bytes: IntColumn, peak: int, failure: int | None) -> IntColumn:
 
 
 def _at_peak(ownership: Ownership, peak: int, caches: frozenset[str]) -> tuple[PeakHolding, ...]:
-    owners, categories = ownership.owners(peak), categories_at(ownership, peak, caches)
-    rows = [
-        PeakHolding(each.name, CATEGORY_WORDS[categories.get(each.name, each.category)], each.bytes, each.count)
-        for each in owners[:_MOST_AT_PEAK]
-    ]
+    owners, category = ownership.owners(peak), _category_of(ownership, peak, caches)
+    rows = [PeakHolding(each.name, category(each.name), each.bytes, each.count) for each in owners[:_MOST_AT_PEAK]]
     rest = owners[_MOST_AT_PEAK:]
     if rest:
         size, count = sum(each.bytes for each in rest), sum(each.count for each in rest)
@@ -111,17 +114,33 @@ def _at_peak(ownership: Ownership, peak: int, caches: frozenset[str]) -> tuple[P
     return tuple(rows)
 
 
+def _category_of(ownership: Ownership, event: int, caches: frozenset[str]) -> Callable[[str], str]:
+    """Tells of each owner what most of what was live of it after an event was."""
+    replay, categories = ownership.replay, categories_at(ownership, event, caches)
+    live, waits = Counter[str](), Counter[str]()
+    for rows, counted in ((replay.lifetimes.live_after(event), live), (replay.pending_after(event), waits)):
+        kinds, place = np.unique(ownership.kind[rows], return_inverse=True)
+        held = np.zeros(len(kinds), dtype=np.int64)
+        np.add.at(held, place, replay.lifetimes.size_bytes[rows])
+        for kind, size in zip(kinds.tolist(), held.tolist(), strict=True):
+            counted[ownership.readings[kind].owner] += size
+
+    def category(owner: str) -> str:
+        return WAITING if 2 * waits[owner] > live[owner] else CATEGORY_WORDS[categories[owner]]
+
+    return category
+
+
 def _rise(ownership: Ownership, times: NDArray[np.float64], caches: frozenset[str]) -> PeakRise | None:
     found = last_rise(ownership)
     if found is None:
         return None
-    categories = categories_at(ownership, found.peak, caches)
+    category = _category_of(ownership, found.peak, caches)
     return PeakRise(
         foot_bytes=found.foot_bytes,
         foot_seconds=float(times[max(found.foot, 0)]),
         owners=tuple(
-            PeakHolding(owner, CATEGORY_WORDS[categories[owner]], size, count)
-            for owner, size, count in found.owners[:_MOST_OF_RISE]
+            PeakHolding(owner, category(owner), size, count) for owner, size, count in found.owners[:_MOST_OF_RISE]
         ),
     )
 

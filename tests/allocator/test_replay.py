@@ -288,6 +288,34 @@ def test_what_waits_for_another_stream_is_live_and_pending(tmp_path: Path) -> No
     assert (found.is_final(middle), found.is_final(middle + 1)) == (False, True)
 
 
+def test_when_the_program_gave_each_block_back(tmp_path: Path) -> None:
+    """Of an address that is used again each use has its own request; what the ring forgot was asked for before it."""
+    device = Device()
+    kept = device.malloc(2 * MIB, STACKS[0])
+    first = device.malloc(512, STACKS[0])
+    device.free(first, waits=True)
+    asked_first = len(device.events) - 1
+    device.malloc(3 * MIB, STACKS[0])
+    device.complete(first)
+    again = device.malloc(512, STACKS[0])
+    assert again == first
+    device.free(again, waits=True)
+    asked_again = len(device.events) - 1
+    device.complete(again)
+    device.free(kept)
+    found = _replay(snapshot(device), tmp_path)
+    uses = found.lifetimes.address == first
+    assert sorted(found.given_back[uses].tolist()) == [asked_first, asked_again]
+    assert found.given_back[found.lifetimes.address == kept].tolist() == [len(device.events) - 2]
+    assert found.given_back[found.lifetimes.size_bytes == 3 * MIB].tolist() == [len(device.events)]
+    ring = len(device.events) - asked_first - 1
+    cut = _replay(snapshot(device, ring=ring), tmp_path)
+    assert sorted(cut.given_back[cut.lifetimes.address == first].tolist()) == [
+        BEFORE_RING,
+        asked_again - asked_first - 1,
+    ]
+
+
 @pytest.mark.skipif(not GENUINE.exists(), reason="the genuine snapshots are not beside this checkout")
 @pytest.mark.parametrize("name", [f"real-{number:02}" for number in range(1, 17)])
 def test_genuine_histories_agree_with_the_slow_replay_and_contradict_nothing(name: str) -> None:

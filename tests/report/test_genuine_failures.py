@@ -161,6 +161,20 @@ def test_the_memory_of_the_device_that_failed_is_shown_first(name: str) -> None:
     assert parts.get("freed, waiting for another stream", 0) == torch["active_bytes"] - torch["allocated_bytes"]
 
 
+def test_what_is_free_at_once_is_not_drawn_as_waiting() -> None:
+    (window,) = diagnose([FOLDER / "spike-exp.pickle.gz"]).windows
+    assert "freed, waiting for another stream" not in [course.name for course in window.categories]
+
+
+def test_what_waits_is_drawn_as_that_and_not_as_live() -> None:
+    (window,) = diagnose([FOLDER / "event-plain.pickle.gz"]).windows
+    last = {course.name: course.values_bytes[-1] for course in window.categories}
+    assert last == {"freed, waiting for another stream": 1000 * MIB, "live, kind not known": 0}
+    assert [holding.category for holding in window.at_peak] == ["freed, waiting for another stream"]
+    assert window.rise is not None
+    assert [holding.category for holding in window.rise.owners] == ["freed, waiting for another stream"]
+
+
 VERDICTS = {
     "event-plain": ("FRG002", "confirmed", "confirmed"),
     "event2-exp": ("CAP014", "possible", "likely"),
