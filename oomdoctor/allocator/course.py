@@ -62,6 +62,8 @@ def waiting(ownership: Ownership, events: IntColumn) -> IntColumn:
     """Bytes that were freed and waited for another stream after each of `events` (ascending)."""
     replay = ownership.replay
     lives = replay.held_until, replay.lifetimes.end
+    if np.array_equal(*lives):
+        return np.zeros(len(events), dtype=np.int64)
     found: IntColumn = _live_after(ownership, np.zeros(len(replay.lifetimes), dtype=np.int64), 1, events, lives)[0]
     return found
 

@@ -165,7 +165,7 @@ class Replay:
         found[row] = request
         return np.maximum(found, lifetimes.start)
 
-    @property
+    @cached_property
     def held_until(self) -> IntColumn:
         """As `given_back`; the end of what was free at the next event, which did not wait to speak of."""
         end = self.lifetimes.end
