@@ -79,7 +79,7 @@ def test_a_level_run_does_not_grow(tmp_path: Path) -> None:
     assert found is not None
     assert len(steps) == 13
     assert len(set(steps.peak_bytes.tolist()[1:-1])) == 1
-    assert (found.steady, found.gained_bytes, found.retains_graph) == (False, 0, False)
+    assert (found.steady, found.gained_bytes, found.retains_graph, found.top_owner) == (False, 0, False, None)
 
 
 def test_what_rose_and_was_given_back_is_no_growth_to_the_failure(tmp_path: Path) -> None:
