@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..facts.deriver import failed_devices
 from ..facts.incidents import latest_device_failures
 from ..language import N_, _, told
+from ..model.diagnosis import Finding
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.units import MIB, format_bytes
+from .subject import causes_of_devices
 
 _SMALLEST = {2 * MIB: N_("1 MiB or less"), 20 * MIB: N_("1 to 10 MiB")}
 """Segments that torch's allocator asks of the driver, and the requests for which it does."""
 _OF_TORCH = ("cuda", "hip", "xpu", None)
 _WAITING_BYTES = 256 * MIB
+_ALIKE = 0.1
+"""What devices hold differs by that share of the largest, where all have the same work."""
 
 
-def notes_on_figures(evidence: Evidence, facts: FactSet) -> tuple[str, ...]:
+def notes_on_figures(evidence: Evidence, facts: FactSet, findings: Sequence[Finding]) -> tuple[str, ...]:
     """Each figure that has misled people is told with what it means here."""
     notes: list[str] = []
     for member in failed_devices(facts):
         notes += _of_device(member, facts)
     notes += _artefacts(evidence)
     notes += _tries(evidence)
-    notes += _ranks(facts)
+    notes += _ranks(facts, findings)
     notes += _engine(facts)
     return tuple(dict.fromkeys(notes))
 
@@ -110,7 +114,7 @@ def _tries(evidence: Evidence) -> Iterator[str]:
         yield said.format(number=count)
 
 
-def _ranks(facts: FactSet) -> Iterator[str]:
+def _ranks(facts: FactSet, findings: Sequence[Finding]) -> Iterator[str]:
     failed, count, seen = (facts.size(f"ranks.{name}") for name in ("failed", "count", "seen"))
     first = facts.value("ranks.first_failed")
     ranks = max(count or 0, seen or 0)
@@ -132,12 +136,19 @@ def _ranks(facts: FactSet) -> Iterator[str]:
     elif on_host:
         return
     elif failed >= 2 and failed >= ranks:
-        yield (
-            _(
-                "All {failed} ranks that are seen report the error: it is the configuration that does "
-                "not fit, not one device that holds more than its share."
-            ).format(failed=failed)
-        )
+        if len(_causes(findings, facts)) > 1:
+            said = _(
+                "All {failed} ranks that are seen report the error, and not for one cause: what is said of one device "
+                "does not explain the others."
+            )
+        elif _hold_alike(facts):
+            said = _(
+                "All {failed} ranks that are seen report the error, and their devices hold alike: it is not one device "
+                "that holds more than its share."
+            )
+        else:
+            said = _("All {failed} ranks that are seen report the error.")
+        yield said.format(failed=failed)
     elif failed == 1 and ranks >= 2:
         yield (
             _(
@@ -145,6 +156,19 @@ def _ranks(facts: FactSet) -> Iterator[str]:
                 "its share. (A launcher that ends the others at the first error hides theirs.)"
             ).format(ranks=ranks, first=first)
         )
+
+
+def _causes(findings: Sequence[Finding], facts: FactSet) -> set[str]:
+    """The rules that come first on the devices that failed; none where the first finding is about all of them."""
+    if not findings or "device" not in findings[0].scope:
+        return set()
+    return {found.rule for found in causes_of_devices(findings, facts).values() if found is not None}
+
+
+def _hold_alike(facts: FactSet) -> bool:
+    sizes = [facts.size("oom.allocated_bytes", member) for member in failed_devices(facts)]
+    known = [size for size in sizes if size is not None]
+    return bool(known) and len(known) == len(sizes) and max(known) - min(known) <= _ALIKE * max(known)
 
 
 def _engine(facts: FactSet) -> Iterator[str]:

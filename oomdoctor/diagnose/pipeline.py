@@ -39,6 +39,7 @@ from .figures import notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
+from .subject import told_of_one_place
 from .verdict import decide, fingerprint, summarise, why
 
 _NOTHING = N_("Nothing is estimated for the model: {why}")
@@ -87,6 +88,8 @@ def diagnose_evidence(
     findings = match_rules(playbook, facts)
     told = focus(evidence)
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
+    in_focus = told_of_one_place(findings, in_focus, facts)[1]
+    findings, incidents = told_of_one_place(findings, incidents, facts)
     if quoted:
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
@@ -122,7 +125,7 @@ def diagnose_evidence(
             *refused,
             *(() if reckoned.why_not is None or quoted else (_(_NOTHING).format(why=reckoned.why_not),)),
             *notes_on_looks(told, facts),
-            *notes_on_figures(told, facts),
+            *notes_on_figures(told, facts, findings),
             *(_("A rule was left out: {value}").format(value=each) for each in playbook.problems),
         ),
         made_seconds=now_seconds,

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..allocator.owners import OF_NO_KIND, WITHOUT_STACK
+from ..facts.deriver import failed_devices
 from ..facts.device_budget import BEYOND_CAP, FREE, IN_USE
 from ..facts.live_parts import BY_NO_VARIABLE, BY_VARIABLES, UNDIVIDED
 from ..language import _, ngettext, pgettext, told
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict, nothing_read
 from ..model.facts import FactSet, Scope
 from ..model.units import format_bytes, format_seconds
+from .subject import of_other_devices, uncapitalised
 
 FINGERPRINT_VERSION = 1
 """Raised when the parts of the fingerprint change, so that trackers do not mix the two."""
@@ -77,6 +79,7 @@ def summarise(
     sentences = [_what_happened(verdict, incidents, budgets, facts)]
     if incidents and incidents[0].then:
         sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
+    sentences += of_other_devices(findings, incidents, facts)
     return " ".join([*sentences, why(verdict, findings)])
 
 
@@ -167,7 +170,8 @@ def _largest(budget: Budget, facts: FactSet) -> str | None:
 def _asked(size: int, facts: FactSet) -> str:
     """With the product that makes the size, `(32 heads × 8192 × 8192 × 4 bytes)`, where it is known."""
     factors = facts.value("request.factors")
-    if factors is None:
+    others = {facts.size("oom.requested_bytes", member) for member in failed_devices(facts)}
+    if factors is None or len(others) > 1:  # the product is that of one request
         said = _("{size} asked for")
     elif facts.value("request.factors_exact"):
         said = _("{size} asked for ({factors})")
@@ -255,20 +259,15 @@ def why(verdict: Verdict, findings: Sequence[Finding]) -> str:
         said = _(
             "No rule of the playbook tells the cause. In public reports like this one it often was: {title} ({rule})."
         )
-        return said.format(title=_within_a_sentence(first.title), rule=first.rule)
+        return said.format(title=uncapitalised(first.title), rule=first.rule)
     sureness = {
         "confirmed": _("The cause is confirmed"),
         "likely": _("The likely cause"),
         "possible": _("A possible cause"),
     }[first.confidence.value]
-    title = _within_a_sentence(first.title)
+    title = uncapitalised(first.title)
     said = _("{sureness}: {title}, held by {owner} ({rule}).") if first.owner else _("{sureness}: {title} ({rule}).")
     return said.format(sureness=sureness, title=title, owner=told(first.owner or ""), rule=first.rule)
-
-
-def _within_a_sentence(title: str) -> str:
-    """A name in capitals stays as it is."""
-    return title[:1].lower() + title[1:] if title[:2].istitle() else title
 
 
 def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet) -> str:

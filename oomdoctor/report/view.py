@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import __version__
+from ..facts.deriver import failed_devices
 from ..language import N_, _, tidy, told
 from ..model.diagnosis import Budget, Diagnosis, InputRecord, Misuse, Verdict
 from ..model.printable import one_line, shorten
@@ -231,6 +232,9 @@ def _tag(diagnosis: Diagnosis) -> str:
         verdict = _("No failed allocation seen")
     if several < 2:
         return verdict
+    places = {incident.where for incident in diagnosis.incidents}
+    if places <= set(failed_devices(diagnosis.facts)) and len(places) == several:
+        return _("{verdict} · {number} devices failed").format(verdict=verdict, number=several)
     return _("{verdict} · the latest of {number} failures in the input").format(verdict=verdict, number=several)
 
 

@@ -169,7 +169,7 @@ def _of_rank(rank: int) -> str:
 
 def test_all_ranks_print_the_error():
     found = ask("\n".join(map(_of_rank, range(4))))
-    assert told(found, "All 4 ranks that are seen report the error: it is the configuration that does not fit")
+    assert told(found, "All 4 ranks that are seen report the error, and their devices hold alike")
 
 
 def test_one_rank_ran_out_and_the_others_lost_it():

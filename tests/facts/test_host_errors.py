@@ -81,7 +81,7 @@ def test_peers_that_lost_their_connection_follow_from_the_rank_that_failed():
     ended = event(EventKind.PROCESS_KILLED, signal=15, pid=11, reported_by="elastic", oom_stated=False)
     evidence = Evidence(events=(lost, ended), runs=(known,))
     assert [one.cause for one in find_incidents(evidence)] == ["MemoryError in rank 1, process 12"]
-    (note,) = notes_on_figures(evidence, derive_facts(evidence))
+    (note,) = notes_on_figures(evidence, derive_facts(evidence), ())
     assert note.startswith("Only rank 1 ran out of memory; others report that a connection was lost.")
 
 
@@ -95,7 +95,7 @@ def test_the_rank_that_a_launcher_found_killed():
     evidence = Evidence(events=(lost, killed, ended, killed), runs=(known,))
     (incident,) = find_incidents(evidence)
     assert incident.cause == "rank 1, process 12, killed"
-    (note,) = notes_on_figures(evidence, derive_facts(evidence))
+    (note,) = notes_on_figures(evidence, derive_facts(evidence), ())
     assert note.startswith("What was killed is rank 1; others report that a connection was lost")
 
 
