@@ -54,6 +54,15 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
                 "to pass them. That is not fragmentation, and empty_cache() does not return it."
             ).format(member=member, value=format_bytes(active - allocated))
         )
+    unlisted, others = facts.size("oom.unlisted_bytes", member), facts.size("device.foreign_bytes", member)
+    if unlisted is not None and others is None:
+        yield (
+            _(
+                "{member}: of what is in use at least {unlisted} are held by no process that is listed. A process that "
+                "was not seen may hold them (another container, another user), or what an ended one left; this "
+                "process's own context and libraries come on top where the message does not tell them."
+            ).format(member=member, unlisted=format_bytes(unlisted))
+        )
     listed = facts.value("oom.listed_self", member)
     if listed is not None:
         yield (

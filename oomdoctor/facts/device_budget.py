@@ -22,6 +22,7 @@ from .deriver import device_member
 from .device_records import processes_beside, reading_at_failure, run_of, speaking_records
 from .devices import last_reading
 from .live_parts import UNDIVIDED, Counted, counted_parts, live_parts
+from .own_process import CONTEXT_ALLOWANCE_BYTES
 from .stack_shares import stack_shares
 
 RESERVE = N_("the driver's reserve")
@@ -153,22 +154,33 @@ class _Device:
         return CONTEXT, size, how
 
     def _others_by_figures(self, rest: int | None, own: int | None) -> Iterator[Wanted]:
-        """By a message's figures, without a look at the processes at that moment."""
+        """By a message's figures, without a look at the processes at that moment.
+
+        Only what somebody lists is another process's. What is left beyond a context stays unattributed: nobody knows
+        how much of it is this process's own.
+        """
         value = self.value
-        reserved, foreign = value("oom.reserved_bytes"), value("oom.foreign_bytes")
-        how = value.how("oom.foreign_bytes")
+        reserved, siblings = value("oom.reserved_bytes"), value("oom.sibling_bytes")
+        of_process = own if own is not None else reserved
+        room = None if rest is None or of_process is None else max(0, rest - of_process - (siblings or 0))
+        foreign, how = self._listed(room)
         if own is not None or value("oom.outside_allocator_bytes") is not None:
             yield self._context()
-        elif rest is not None and reserved is not None:
-            siblings = value("oom.sibling_bytes") or 0
-            outside = max(0, rest - reserved - siblings - (foreign or 0))
-            listed = value.flag("oom.foreign_measured")
-            bound = "" if listed else "; " + N_("other processes may be in it")
-            yield CONTEXT, outside, N_("computed: in use - reserved") + bound
-            if how == "computed" and not listed:
-                how = N_("computed: a lower bound")
-        yield N_("other processes of this command"), value("oom.sibling_bytes"), value.how("oom.sibling_bytes")
+        elif room is not None and 0 <= room - (foreign or 0) <= CONTEXT_ALLOWANCE_BYTES:
+            bound = "" if value.flag("oom.foreign_measured") else "; " + N_("other processes may be in it")
+            yield CONTEXT, room - (foreign or 0), N_("computed: in use - reserved") + bound
+        yield N_("other processes of this command"), siblings, value.how("oom.sibling_bytes")
         yield FOREIGN, foreign, how
+
+    def _listed(self, room: int | None) -> tuple[int | None, str]:
+        """What other processes hold that the message, else a table of the device, lists."""
+        by_message, by_table = self.value("oom.foreign_listed_bytes"), self.value("device.foreign_bytes")
+        if by_message or by_table is None:
+            return by_message, self.value.how("oom.foreign_listed_bytes")
+        if room is None or by_table <= room:
+            return by_table, N_("listed in a table of the device")
+        how = N_("computed: the rest of what was in use; a table of the device lists {seen}")
+        return room, how.format(seen=format_bytes(by_table))
 
     def working(self) -> Budget | None:
         """A device on which torch's allocator did not fail, as the last look at it shows it."""

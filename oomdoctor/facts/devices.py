@@ -18,6 +18,7 @@ from ..model.source import Source
 from ..model.units import MIB
 from .deriver import computed, device_member
 from .incidents import latest_device_failures
+from .own_process import with_own
 from .until import is_until_failure
 
 _CONTEXT_ONLY_BYTES = 64 * MIB
@@ -36,8 +37,8 @@ def readings_by_device(evidence: Evidence) -> dict[int, list[DeviceReading]]:
     A run's look after its failure shows what the ended process gave back: only the device's own traits count.
     """
     found: dict[int, list[DeviceReading]] = {}
-    own = {event.pid for event in evidence.of_kind(EventKind.DEVICE_OOM) if event.pid is not None}
-    printed = [_with_own(reading, own) for reading in _printed_until_failure(evidence)]
+    failures, known = evidence.of_kind(EventKind.DEVICE_OOM), {p.pid for run in evidence.runs for p in run.processes}
+    printed = [with_own(reading, failures, known) for reading in _printed_until_failure(evidence)]
     for reading in (*printed, *(r for run in evidence.runs for r in _until_failure(run))):
         found.setdefault(reading.index, []).append(reading)
     return dict(sorted(found.items()))
@@ -61,16 +62,6 @@ def _is_after(reading: DeviceReading, event: LogEvent) -> bool:
         return reading.time_seconds > event.time_seconds
     here, there = reading.source, event.source
     return here.path == there.path and here.line is not None and there.line is not None and here.line > there.line
-
-
-def _with_own(reading: DeviceReading, own: set[int]) -> DeviceReading:
-    """Says whose the listed processes are, where the one that failed is among them."""
-    listed = reading.processes or ()
-    if not any(process.pid in own for process in listed if process.pid is not None):
-        return reading
-    return replace(
-        reading, processes=tuple(replace(one, own=one.pid in own if one.pid is not None else None) for one in listed)
-    )
 
 
 def _until_failure(run: RunRecord) -> Iterator[DeviceReading]:
@@ -151,6 +142,8 @@ def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:
     if foreign:
         largest = max(foreign, key=lambda p: p.used_bytes or 0)
         facts.put("device.foreign_process", name_of(largest), source, member)
+        if facts.value("oom.failed", member):
+            facts.put("oom.foreign_process", name_of(largest), source, member)  # where the message names none
     reserving = next((p for p in computing if p.name and _RESERVING.search(p.name)), None)
     facts.put("device.reserving_process", None if reserving is None else name_of(reserving), source, member)
     listed = [p.used_bytes for p in reading.processes]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from ..allocator.request import Request
 from ..allocator.simulation.settings import AllocatorSettings
 from ..language import N_
-from ..model.events import EventKind, FieldValue, LogEvent
+from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, RunRecord
@@ -31,16 +31,16 @@ from .device_records import (
 )
 from .incidents import latest_device_failures
 from .one_failure import same_request
+from .own_process import (
+    CONTEXT_ALLOWANCE_BYTES,
+    ROUNDING_BYTES,
+    listed_processes,
+    own_entry,
+    printed_size,
+    reserved_by_message,
+    size_of,
+)
 from .tensor_size import requested_bytes
-
-CONTEXT_ALLOWANCE_BYTES = GIB
-"""At most this much of the unexplained bytes is taken for the process's own context and libraries.
-
-A context takes 0.2-0.7 GiB with lazy loading, up to about 1 GiB before (CUDA 11.7 and older).
-"""
-
-_ROUNDING_BYTES = 16 * MIB
-"""Two figures of a message, each rounded to 0.01 GiB, may differ by this much and agree."""
 
 _BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
 _ROUND_BYTES = 128 * MIB
@@ -92,7 +92,7 @@ def _tell_of_one(event: LogEvent, record: DeviceOomRecord) -> bool:
     if None not in (event.rank, record.rank) and event.rank != record.rank:
         return False
     printed, held = _allocated(event), record.state.allocated_bytes if record.state is not None else None
-    if printed is not None and held is not None and abs(printed - held) > max(_ROUNDING_BYTES, _ROUNDING * held):
+    if printed is not None and held is not None and abs(printed - held) > max(ROUNDING_BYTES, _ROUNDING * held):
         # What an uncaught error left was looked at later: what the failed call held for itself was given back by then.
         return record.requested_bytes is None and held < printed
     return same_request(event.size("requested_bytes"), record.requested_bytes)
@@ -147,8 +147,10 @@ def _put_reading(run: RunRecord, record: DeviceOomRecord, member: str, facts: Fa
     if related and all(one.used_bytes is not None for one in related):
         facts.put("oom.sibling_bytes", sum(one.used_bytes or 0 for one in related), source, member)
     if all(other.used_bytes is not None for other in others):
+        size = sum(other.used_bytes or 0 for other in others)
         facts.put("oom.foreign_measured", True, source, member)
-        facts.put("oom.foreign_bytes", sum(other.used_bytes or 0 for other in others), source, member)
+        facts.put("oom.foreign_bytes", size, source, member)
+        facts.put("oom.foreign_listed_bytes", size, source, member)
         largest = max(others, key=lambda other: other.used_bytes or 0, default=None)
         if largest is not None:
             facts.put("oom.foreign_process", f"{largest.name or 'unnamed'} (pid {largest.pid})", source, member)
@@ -176,11 +178,7 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
     ):
         facts.put(f"oom.{name}_bytes", event.size(f"{name}_bytes"), source, member)
     facts.put("oom.allocated_bytes", _allocated(event), source, member)
-    allocated, idle = event.size("allocated_bytes"), event.size("reserved_unallocated_bytes")
-    reserved = event.size("reserved_bytes")
-    if reserved is None and allocated is not None and idle is not None:
-        reserved = allocated + idle
-    facts.put("oom.reserved_bytes", reserved, source, member)
+    facts.put("oom.reserved_bytes", reserved_by_message(event), source, member)
     limit = event.size("buffer_limit_bytes")
     facts.put("oom.buffer_limit_bytes", limit, source, member)
     if limit is not None:
@@ -191,7 +189,7 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
     if isinstance(shape, tuple) and shape:
         facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
         facts.put("oom.tensor_dimensions", len(shape), source, member)
-    _put_processes(event, member, reserved, siblings, facts)
+    _put_processes(event, member, siblings, facts)
 
 
 def _put_cap(event: LogEvent, member: str, facts: FactSet, kind: str) -> None:
@@ -216,34 +214,23 @@ def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
         _put_cap(event, member, facts, "pool-limit")
 
 
-def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings: set[int], facts: FactSet) -> None:
-    """Who else is on the device, by the message's list of processes; `siblings` are those of the same command.
-
-    In a container the process's own entry is printed as a stranger's. It is its own when it is at least as large as the
-    segments of the process and either within the allowance of them, or too large to stand beside them on the device.
-    """
+def _put_processes(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:
+    """Who else is on the device, by the message's list of processes; `siblings` are those of the same command."""
     if event.fields.get("capacity_unknown") is True:
         return
-    source = event.source
-    own = event.size("process_used_bytes")
-    if own is not None and reserved is not None and own + _ROUNDING_BYTES < reserved:
-        own = None  # NVML could not tell (0 bytes under WSL and in some containers)
-    listed = event.fields.get("other_processes")
-    others = [entry for entry in listed if isinstance(entry, tuple)] if isinstance(listed, tuple) else []
+    source, own = event.source, printed_size(event)
+    others = list(listed_processes(event))
     related = [entry for entry in others if len(entry) > 1 and entry[0] in siblings]
     if related and all(isinstance(entry[1], int) for entry in related):
-        facts.put("oom.sibling_bytes", sum(_size_of(entry) for entry in related), source, member)
+        facts.put("oom.sibling_bytes", sum(size_of(entry) or 0 for entry in related), source, member)
         others = [entry for entry in others if entry not in related]
-    sizes = [entry[1] for entry in others if len(entry) > 1 and isinstance(entry[1], int)]
-    total, free = event.size("total_bytes"), event.size("free_bytes")
-    held = event.size("allocated_bytes") if reserved is None else reserved  # the message may be cut after what is live
-    if own is None and held is not None and total is not None and free is not None:
-        used = total - free
-        own = next((s for s in sizes if _is_self(s, held, used)), None)
-        if own is not None:
-            sizes.remove(own)
-            pid = next((entry[0] for entry in others if entry[1] == own), None)
-            facts.put("oom.listed_self", None if pid is None else N_("process {pid}").format(pid=pid), source, member)
+    mine = own_entry(event, others)
+    if mine is not None:
+        others.remove(mine)
+        own = size_of(mine)
+        pid = mine[0]
+        facts.put("oom.listed_self", None if pid is None else N_("process {pid}").format(pid=pid), source, member)
+    sizes = [size for entry in others if (size := size_of(entry)) is not None]
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)
@@ -251,10 +238,13 @@ def _put_processes(event: LogEvent, member: str, reserved: int | None, siblings:
         # Those of the other ranks, and that of the rank whose card it is.
         facts.put("oom.sibling_bytes", sum(sizes), source, member)
         facts.put("oom.foreign_bytes", 0, source, member)
+        facts.put("oom.foreign_listed_bytes", 0, source, member)
+    if sizes or own is not None:
+        facts.put("oom.foreign_listed_bytes", sum(sizes), source, member)
     if sizes:
         facts.put("oom.foreign_bytes", sum(sizes), source, member)
         _put_equals(sizes, source, member, facts)
-        named = max((e for e in others if e[1] in sizes), key=lambda entry: _size_of(entry), default=None)
+        named = max((e for e in others if e[1] in sizes), key=lambda entry: size_of(entry) or 0, default=None)
         if named is not None and named[0] is not None:
             facts.put("oom.foreign_process", N_("process {named}").format(named=named[0]), source, member)
 
@@ -276,16 +266,6 @@ def _alike(sizes: list[int], differ: float) -> list[int]:
 _FEWEST_EQUALS = 3
 _FEWEST_RANKS, _RANKS_DIFFER = 4, 0.15
 """What ranks load for themselves differs by that share, where they have only begun."""
-
-
-def _size_of(entry: tuple[FieldValue, ...]) -> int:
-    return entry[1] if isinstance(entry[1], int) else 0
-
-
-def _is_self(size: int, reserved: int, used: int) -> bool:
-    if size + _ROUNDING_BYTES < reserved:
-        return False
-    return size - reserved <= CONTEXT_ALLOWANCE_BYTES or size + reserved > used + _ROUNDING_BYTES
 
 
 def _put_buffers(evidence: Evidence, facts: FactSet) -> None:
@@ -352,11 +332,12 @@ def _put_derived(member: str, facts: FactSet) -> None:
             facts.put("oom.outside_allocator_bytes", max(0, own - reserved), source, member)
             left = max(0, total - free - own - (value("oom.sibling_bytes") or 0))
             source = computed("oom.total_bytes", "oom.free_bytes", "oom.process_used_bytes")
-            facts.put("oom.foreign_bytes", left if left > _ROUNDING_BYTES else 0, source, member)
+            facts.put("oom.foreign_bytes", left if left > ROUNDING_BYTES else 0, source, member)
         else:
             left = max(0, unexplained - CONTEXT_ALLOWANCE_BYTES - (value("oom.sibling_bytes") or 0))
             facts.put("oom.foreign_bytes", left, computed("oom.unexplained_bytes"), member)
             facts.put("oom.foreign_measured", False, computed("oom.unexplained_bytes"), member)
+        _put_unlisted(left, member, facts)
     if requested is None:
         return
     if facts.value("oom.requested_exact", member):
@@ -369,10 +350,19 @@ def _put_derived(member: str, facts: FactSet) -> None:
             room = min(free, max(0, allowed - reserved))
             source = computed("oom.requested_bytes", "oom.free_bytes", "oom.allowed_bytes")
         facts.put("oom.shortfall_bytes", max(0, requested - room), source, member)
-        rounded = _ROUNDING_BYTES if requested >= GIB and not facts.value("oom.requested_exact", member) else 0
+        rounded = ROUNDING_BYTES if requested >= GIB and not facts.value("oom.requested_exact", member) else 0
         facts.put("oom.free_suffices", allowed is None and free >= requested + rounded, source, member)
     if requested >= _IMPOSSIBLE_DEVICE_BYTES:
         facts.put("oom.impossible_size", True, computed("oom.requested_bytes"))
+
+
+def _put_unlisted(left: int, member: str, facts: FactSet) -> None:
+    """What is left of the device's bytes beyond those of the process, and of all whom somebody lists."""
+    listed = facts.size("oom.foreign_listed_bytes", member)
+    unlisted = left - (listed or 0)
+    if unlisted > ROUNDING_BYTES:
+        source = computed("oom.unexplained_bytes", *(() if listed is None else ("oom.foreign_listed_bytes",)))
+        facts.put("oom.unlisted_bytes", unlisted, source, member)
 
 
 def _reader(member: str, facts: FactSet) -> Callable[[str], int | None]:

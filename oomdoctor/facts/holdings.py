@@ -85,11 +85,10 @@ def _processes(evidence: Evidence, divided: set[str], budgets: Sequence[Budget])
             told = device_member(index) in divided and (device_member(index), process.pid) in failed
             if process.used_bytes and not told:
                 named = process.name or "unnamed"
-                name = (
-                    N_("process {pid} ({name})").format(pid=process.pid, name=named)
-                    if process.pid is not None
-                    else N_("process of {name}").format(name=named)
-                )
+                said = N_("process of {name}") if process.pid is None else N_("process {pid} ({name})")
+                if process.own:
+                    said = N_("this command's process {pid} ({name})")
+                name = said.format(pid=process.pid, name=named)
                 where, how = device_member(index), str(reading.source)
                 kind = _part_of(process, [part.name for one in budgets if one.where == where for part in one.parts])
                 yield Holding(where, name, process.used_bytes, 1, how, kind, (), KnownBy.MEASURED)
@@ -98,7 +97,7 @@ def _processes(evidence: Evidence, divided: set[str], budgets: Sequence[Budget])
 def _part_of(process: DeviceProcess, parts: Sequence[str]) -> str:
     """The part of the device's budget that a process is in; one that is divided up there is in several."""
     named = re.compile(rf"other process\b.*\bpid {process.pid}\b")
-    general = (FOREIGN, IN_USE) if process.own is not True else (IN_USE,)
+    general = (FOREIGN, IN_USE) if process.own is False else (IN_USE,)
     found = [part for part in parts if named.search(part)] + [part for part in general if part in parts]
     return found[0] if found else _PROCESSES
 

@@ -347,3 +347,12 @@ def test_free_blocks_of_graph_pools_are_subtracted_once():
     assert size(found, "allocated") == pytest.approx(gib(15.90), abs=2)
     assert size(found, "reserved") == pytest.approx(gib(18.31), abs=2)
     assert size(found, "private_pool") == gib(2.00)
+
+
+def test_what_no_listed_process_holds_is_nobodys_that_is_known():
+    found = ask(sentences("2.00 GiB", "1.20 GiB", "12.10 GiB", "0.30 GiB", own="12.90 GiB"))
+    assert told(found, "cuda:0: of what is in use at least 9.55 GiB are held by no process that is listed")
+    assert "other processes" not in {part.name for part in found.budgets[0].parts}
+    assert (first(found).rule, first(found).confidence.value) == ("NBR001", "likely")
+    assert first(found).owner is None
+    assert [remedy.id for remedy in first(found).remedies] == ["find-the-other", "another-device"]

@@ -117,13 +117,25 @@ def test_a_plan_shows_its_real_figures_and_by_how_much_they_overdraw_it():
     assert budget.unattributed_bytes == share - weights - buffers < 0
 
 
-def test_what_subtraction_leaves_is_not_measured():
+def test_what_subtraction_leaves_is_no_other_process():
     figures = {"total_bytes": gib(24), "free_bytes": mib(500), "allocated_bytes": gib(10), "reserved_bytes": gib(11)}
     (listed,) = budgets(Evidence(), facts_of(oom(**figures, other_processes=((9, gib(5)),))))
-    (computed,) = budgets(Evidence(), facts_of(oom(**figures, process_used_bytes=gib(12))))
-    (bound,) = budgets(Evidence(), facts_of(oom(**figures)))
-    how = [{part.name: part.how_known for part in b.parts}["other processes"] for b in (listed, computed, bound)]
-    assert how == ["measured", "computed", "computed: a lower bound"]
+    (own_told,) = budgets(Evidence(), facts_of(oom(**figures, process_used_bytes=gib(12))))
+    (nothing_told,) = budgets(Evidence(), facts_of(oom(**figures)))
+    assert {part.name: part.how_known for part in listed.parts}["other processes"] == "measured"
+    in_use = gib(24) - mib(500)
+    for budget, unattributed in ((own_told, in_use - gib(12)), (nothing_told, in_use - gib(11))):
+        assert "other processes" not in {part.name for part in budget.parts}
+        assert budget.unattributed_bytes == unattributed
+
+
+def test_what_a_context_may_take_is_the_processs_own_unless_told_otherwise():
+    figures = {"total_bytes": gib(24), "free_bytes": gib(12), "allocated_bytes": gib(10), "reserved_bytes": gib(11)}
+    (budget,) = budgets(Evidence(), facts_of(oom(**figures)))
+    parts = {part.name: (part.bytes, part.how_known) for part in budget.parts}
+    how = "computed: in use - reserved; other processes may be in it"
+    assert parts["context and libraries"] == (gib(1), how)
+    assert budget.unattributed_bytes == 0
 
 
 def test_a_sampled_size_is_not_set_beside_what_was_held_later():
