@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ..estimate.budget import ASSUMED
 from ..language import _
-from ..model.estimated import EstimatedPart
-from ..model.facts import FactSet, Scope
+from ..model.estimated import COMPUTED, MEASURED, REPORTED, EstimatedPart
+from ..model.facts import Fact, FactSet, Scope
 from ..model.units import MIB, format_bytes
 from .deriver import failed_devices
 
@@ -24,8 +24,14 @@ def beside(what: str, size: int, how: str, observed: Sequence[str], facts: FactS
             continue
         fact = facts.find(name, member)
         if fact is not None and isinstance(fact.value, int):
-            return EstimatedPart(what, size, fact.value, how, str(fact.source))
+            return EstimatedPart(what, size, fact.value, how, str(fact.source), _kind_of(fact))
     return EstimatedPart(what, size, None, how, "")
+
+
+def _kind_of(fact: Fact) -> str:
+    if fact.name.startswith("engine."):
+        return REPORTED
+    return COMPUTED if fact.source.derived_from else MEASURED
 
 
 def differs(part: EstimatedPart, least_bytes: int = _LEAST_BYTES) -> bool:
@@ -40,8 +46,9 @@ def differs(part: EstimatedPart, least_bytes: int = _LEAST_BYTES) -> bool:
 def what_differs_most(parts: Sequence[EstimatedPart]) -> str:
     """In a sentence, of parts that differ."""
     most = max(parts, key=lambda part: abs((part.observed_bytes or 0) - part.estimated_bytes))
-    return _("What differs most is {part}: {estimated} estimated, {observed} observed.").format(
+    return _("What differs most is {part}: {estimated} estimated, {observed} {how}.").format(
         part=_(most.what),
         estimated=format_bytes(most.estimated_bytes),
         observed=format_bytes(most.observed_bytes or 0),
+        how=_(most.observed_by),
     )

@@ -24,7 +24,7 @@ from ..estimate.kv_cache import bytes_per_token
 from ..estimate.model_input import Model
 from ..estimate.tensors import rows_bytes, tokens_within
 from ..language import N_, _
-from ..model.estimated import Estimated, EstimatedPart
+from ..model.estimated import REPORTED, Estimated, EstimatedPart
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.source import Source
@@ -36,6 +36,7 @@ from .deriver import computed
 from .estimated_training import estimated_training
 from .printed_model import LOG, PRINTED, printed_model
 
+_NEEDED = N_("KV cache, and the room for it")
 _POOL, _TOKEN = N_("room for the KV cache"), N_("KV cache of one token")
 _OBSERVED = {
     WEIGHTS: ("engine.weights_bytes", "owner.weights_bytes"),
@@ -157,7 +158,7 @@ def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:
     if real:
         yield what_differs_most(real)
     elif of_token is None and any(part.observed_bytes is not None for part in parts):
-        yield _("What was observed agrees with the estimate.")
+        yield _("What was found agrees with the estimate.")
 
 
 def _differs(part: EstimatedPart) -> bool:
@@ -177,8 +178,8 @@ def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
     needed, most, longest = count * one, room // one, tokens_within(room // count, engine.page_tokens, per_token)
     if needed <= room:
         return None
-    part = EstimatedPart(CACHE, needed, room, "computed: requests x tokens x the engine's bytes of a token",
-                         str(computed(*names)))  # fmt: skip
+    how = "computed: requests x tokens x the engine's bytes of a token"
+    part = EstimatedPart(_NEEDED, needed, room, how, str(computed(*names)), REPORTED)
     words = _("{count} x {context} tokens, by the engine's own figures").format(count=count, context=f"{context:,}")
     sentences = (_demand(needed, room, count, context), _fitting(context, most, count, longest))
     return Estimated(words, (part,), sentences, longest, most)

@@ -38,6 +38,23 @@ class Verdict(str, Enum):
     UNDETERMINED = "undetermined"
 
 
+class Effect(str, Enum):
+    """What a change does with the bytes that it is worth."""
+
+    FREES = "frees"
+    """Something held gives them back."""
+    SPARES = "spares"
+    """They are not asked for at all."""
+    GIVES_THE_POOL = "gives-the-pool"
+    """An engine's pool has so much more; nothing is given back."""
+    ALLOWS = "allows"
+    """A cap is lifted by so much."""
+    JOINS = "joins"
+    """Reserved memory that no request could use becomes usable."""
+    LEAVES = "leaves"
+    """So much is left alone, for others on the device."""
+
+
 @dataclass(frozen=True)
 class EvidenceItem:
     """One fact that speaks for or against a finding."""
@@ -78,6 +95,8 @@ class Remedy:
     source: str
     check_first: tuple[str, ...] = ()
     """What the input does not show and the remedy depends on, in words: `torch's version`."""
+    effect: Effect = Effect.FREES
+    """What the change does with these bytes: not every change gives back what is held."""
     simulated: str | None = None
     """What became of the failing request with this setting, in a model of the allocator; a sentence."""
 

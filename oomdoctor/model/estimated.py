@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..language import N_
+
+REPORTED, COMPUTED, MEASURED = N_("by the engine"), N_("computed"), N_("measured")
+"""Said by an engine, which may have reckoned it; computed from the input's figures; read from device or snapshot."""
+
 
 @dataclass(frozen=True)
 class EstimatedPart:
@@ -15,6 +20,9 @@ class EstimatedPart:
     """None where the input does not tell it."""
     how_estimated: str
     how_observed: str
+    """Where it stands."""
+    observed_by: str = ""
+    """What kind of figure it is: one of REPORTED, COMPUTED, MEASURED; empty where there is none."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def next_value(wanted: str, go: str, now: float | None) -> str | None:
     return str(int(now) // 2) if now >= 2 else None
 
 
-def share_freed(knob: str, wanted: str, facts: FactSet) -> int | None:
+def share_left(knob: str, wanted: str, facts: FactSet) -> int | None:
     """What a smaller share of the device leaves beside the engine."""
     now, total = known_now(knob, facts), facts.size("oom.largest_device_bytes")
     if knob not in _SHARES or now is None or total is None or not wanted.replace(".", "", 1).isdecimal():

@@ -12,6 +12,7 @@ from ..errors import RuleError
 from ..facts.registry import REGISTRY
 from ..knobs.document import Node, Scalar, Section, as_scalar, as_section, did_you_mean, read_document
 from ..language import ENGLISH, LANGUAGES
+from ..model.diagnosis import Effect
 from ..model.facts import FactSpec, FactType, FactValue, Scope
 from ..model.units import parse_size
 from .causes import FAMILY_OF
@@ -190,7 +191,7 @@ class _RuleReader:
         return found
 
     def _remedy(self, section: Section) -> RuleRemedy:
-        section.only(("id", "applies", "do", "set", "frees", "enough", "cost", "source"), "a remedy")
+        section.only(("id", "applies", "do", "set", "frees", "effect", "enough", "cost", "source"), "a remedy")
         name = section.text("id")
         if not _NAME.fullmatch(name):
             section.entries["id"].place.refuse(f"an id of a remedy is words-joined-by-hyphens; not {name!r}")
@@ -203,8 +204,15 @@ class _RuleReader:
             applies=self._condition(section, "applies"),
             set=self._knob_value(section.section("set")),
             frees=self._quantity(section, "frees", BYTES),
+            effect=self._effect(section),
             enough=self._condition(section, "enough"),
         )
+
+    def _effect(self, section: Section) -> Effect:
+        word, known = section.text("effect", Effect.FREES.value), [effect.value for effect in Effect]
+        if word not in known:
+            section.entries["effect"].place.refuse(f"'effect' is one of {', '.join(known)}; not {word!r}")
+        return Effect(word)
 
     def _knob_value(self, section: Section | None) -> KnobValue | None:
         if section is None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from ..knobs.load import Knobs, load_knobs
 from ..language import _, chosen, tidy
-from ..model.diagnosis import EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
+from ..model.diagnosis import Effect, EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
 from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
-from .going_on import known_now, next_value, share_freed
+from .going_on import known_now, next_value, share_left
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy, Translation
 from .simulated import SimulatedEffect, simulated_effect
@@ -181,9 +181,10 @@ class _Writer:
         for remedy, setting, effect in self._applying():
             if effect is not None and effect.enough is False:
                 continue
-            frees = self._bytes(remedy.frees)
+            frees, does = self._bytes(remedy.frees), remedy.effect
             if frees is None and setting is not None:
-                frees = share_freed(setting.knob, setting.value, self.facts)
+                frees = share_left(setting.knob, setting.value, self.facts)
+                does = does if frees is None else Effect.LEAVES
             unseen = self._undecided(remedy)
             made = Remedy(
                 id=remedy.id,
@@ -194,6 +195,7 @@ class _Writer:
                 cost=self.words.cost.get(remedy.id, remedy.cost),
                 source=remedy.source,
                 check_first=tuple(spec.meaning for spec in unseen),
+                effect=does,
                 simulated=None if effect is None else effect.text,
             )
             yield made, any(spec.type is not FactType.VERSION for spec in unseen)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..facts.registry import REGISTRY
 from ..knobs.load import load_knobs
 from ..language import N_, _, chosen
+from ..model.diagnosis import Effect
 from ..model.facts import Scope
 from .causes import FAMILY_OF, MEANING_OF
 from .rule import Rule, RuleRemedy, Translation
@@ -26,6 +27,16 @@ _SCOPES = {
     Scope.DEVICE: N_("each device"),
     Scope.RANK: N_("each rank"),
     Scope.PROCESS: N_("each process"),
+}
+
+
+_EFFECTS = {
+    Effect.FREES: N_("frees {size}"),
+    Effect.SPARES: N_("needs {size} less"),
+    Effect.GIVES_THE_POOL: N_("gives the pool {size} more"),
+    Effect.ALLOWS: N_("allows {size} more"),
+    Effect.JOINS: N_("makes {size} of what is reserved usable"),
+    Effect.LEAVES: N_("leaves {size} to others"),
 }
 
 
@@ -104,7 +115,8 @@ def _remedy(remedy: RuleRemedy, words: Translation) -> Item:
             settings.extend(line + span for line in spelling.lines(remedy.set.value.outline()))
         remarks += [_(knob.note)] if knob.note else []
     cost = words.cost.get(remedy.id, remedy.cost)
-    remarks += [_("frees {size}").format(size=f"‹{remedy.frees.text}›")] if remedy.frees else []
+    if remedy.frees:
+        remarks.append(_(_EFFECTS[remedy.effect]).format(size=f"‹{remedy.frees.text}›"))
     remarks += [_("cost: {cost}").format(cost=cost)] if cost else []
     remarks += [_("source: {source}").format(source=remedy.source)] if remedy.source else []
     return Item(words.do.get(remedy.id, remedy.do).outline(), tuple(settings), tuple(remarks))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..knobs.document import Place
+from ..model.diagnosis import Effect
 from ..model.facts import FactValue, Scope
 from .expression import Expression
 from .template import Template
@@ -36,6 +37,7 @@ class RuleRemedy:
     applies: Expression | None = None
     set: KnobValue | None = None
     frees: Expression | None = None
+    effect: Effect = Effect.FREES
     enough: Expression | None = None
 
 

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..language import N_, _, told
-from ..model.diagnosis import Confidence, Diagnosis, EvidenceItem, Finding, NotRemedy, Remedy, ToConfirm, Verdict
+from ..model.diagnosis import (
+    Confidence,
+    Diagnosis,
+    Effect,
+    EvidenceItem,
+    Finding,
+    NotRemedy,
+    Remedy,
+    ToConfirm,
+    Verdict,
+)
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
@@ -17,6 +27,15 @@ CONFIDENCE = {
     Confidence.CONFIRMED: N_("confirmed"),
     Confidence.LIKELY: N_("likely"),
     Confidence.POSSIBLE: N_("possible"),
+}
+
+EFFECTS = {
+    Effect.FREES: N_("Frees {size}"),
+    Effect.SPARES: N_("Needs {size} less"),
+    Effect.GIVES_THE_POOL: N_("Gives the pool {size} more"),
+    Effect.ALLOWS: N_("Allows {size} more"),
+    Effect.JOINS: N_("Makes {size} of what is reserved usable"),
+    Effect.LEAVES: N_("Leaves {size} to others"),
 }
 
 _LINE, _SOURCE, _PROSE = 400, 240, 4000
@@ -34,7 +53,7 @@ class RemedyView:
     """Alternatives to copy; empty where the change is not a setting."""
     note: str
     effect: str
-    """What it frees and whether that is enough, in one sentence."""
+    """What it does with how many bytes, and whether that is enough, in one sentence."""
     enough: bool | None
     cost: str
     source: str
@@ -149,14 +168,14 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
 
 
 def _effect(remedy: Remedy) -> str:
-    """What it frees and whether that is enough; empty where neither can be computed from the evidence."""
+    """What it does with how many bytes, and whether that is enough; empty where neither can be computed."""
     if remedy.simulated is not None:
         return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
         return {True: _("Enough by itself."), False: _("Not enough by itself."), None: ""}[remedy.enough]
-    frees = {
-        True: _("Frees {size}, which is enough."),
-        False: _("Frees {size}, which is not enough by itself."),
-        None: _("Frees {size}; whether that is enough is not known."),
+    said = {
+        True: _("{effect}, which is enough."),
+        False: _("{effect}, which is not enough by itself."),
+        None: _("{effect}; whether that is enough is not known."),
     }[remedy.enough]
-    return frees.format(size=format_bytes(remedy.frees_bytes))
+    return said.format(effect=_(EFFECTS[remedy.effect]).format(size=format_bytes(remedy.frees_bytes)))

@@ -108,6 +108,7 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "do": "; check first: ".join(filter(None, (remedy.do, ", ".join(remedy.check_first)))),
         "set": None if remedy.set is None else _setting(remedy.set),
         "frees_bytes": remedy.frees_bytes,
+        "effect": remedy.effect.value,
         "enough": remedy.enough,
         "simulated": remedy.simulated,
         "cost": remedy.cost,

@@ -36,7 +36,7 @@ def render(diagnosis: Diagnosis) -> str:
         parts = [(each.what, each.estimated, each.observed or _("not known"), each.apart) for each in estimate.rows]
         blocks.append(f"**{_(ESTIMATED)}** ({text_of(estimate.settings)})")
         blocks.append("\n".join(f"- {text_of(each)}" for each in estimate.sentences))
-        blocks.append(fenced_table((_("part"), _("estimated"), _("observed"), _("apart")), parts))
+        blocks.append(fenced_table((_("part"), _("estimated"), _("found"), _("apart")), parts))
     if view.comparisons:
         head = (_("what"), _("reckoned with"), _("seen"), _("apart"))
         rows_of = [(each.what, each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]

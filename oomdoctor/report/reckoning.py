@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from ..language import N_, _, told
 from ..model.diagnosis import Comparison, Misuse
-from ..model.estimated import Estimated
+from ..model.estimated import Estimated, EstimatedPart
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .text import source_of
 
 MISUSED = N_("What here does not do what it says")
 """The heading over the misuses."""
-ESTIMATED = N_("Estimated for these settings, and observed")
+ESTIMATED = N_("Estimated for these settings, and what was found")
 """The heading over the estimate."""
 RECKONED = N_("What the engine reckoned with, and what was seen")
 """The heading over the comparisons."""
@@ -69,7 +69,7 @@ def view_estimated(estimated: Estimated) -> EstimatedView:
             EstimatedRow(
                 what=one_line(_(each.what), _LINE),
                 estimated=format_bytes(each.estimated_bytes),
-                observed="" if each.observed_bytes is None else format_bytes(each.observed_bytes),
+                observed=_observed(each),
                 apart="" if each.observed_bytes is None else _apart(each.observed_bytes - each.estimated_bytes),
                 how_estimated=one_line(each.how_estimated, _SOURCE),
                 how_observed=one_line(
@@ -79,6 +79,13 @@ def view_estimated(estimated: Estimated) -> EstimatedView:
             for each in estimated.parts
         ),
     )
+
+
+def _observed(part: EstimatedPart) -> str:
+    """With what kind of figure it is: an engine's own is no observation."""
+    if part.observed_bytes is None or not part.observed_by:
+        return "" if part.observed_bytes is None else format_bytes(part.observed_bytes)
+    return _("{size}, {how}").format(size=format_bytes(part.observed_bytes), how=_(part.observed_by))
 
 
 def _apart(size: int) -> str:

@@ -127,7 +127,7 @@ def _estimated(view: ReportView, console: Console) -> None:
         _say(console, sentence)
     for each in view.estimated.rows:
         if each.observed:
-            words = _("{what}: {estimated} estimated, {observed} observed, {apart}").format(
+            words = _("{what}: {estimated} estimated; {observed}; {apart}").format(
                 what=each.what, estimated=each.estimated, observed=each.observed, apart=each.apart
             )
             _say(console, "- " + words)

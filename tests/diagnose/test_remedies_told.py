@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .asked import GIB, ask, first, gib, in_vain, sentences, size
+from oomdoctor.report.view import view_report
+
+from .asked import GIB, PLAYBOOK, ask, first, gib, in_vain, sentences, size
 
 _STEP = """\
 Traceback (most recent call last):
@@ -179,3 +181,35 @@ def test_a_kill_for_pressure_is_not_said_to_have_met_a_limit() -> None:
     )
     assert "says systemd-oomd" in found.summary
     assert all(each.rule != "HST002" for each in found.findings)
+
+
+_KV = (
+    "INFO 11-29 10:00:00 [api_server.py:1] vLLM API server version 0.9.1\n"
+    "INFO 11-29 10:00:40 [gpu_worker.py:232] Available KV cache memory: 3.20 GiB\n"
+    "ERROR 11-29 10:00:41 [core.py:400] ValueError: To serve at least one request with the models's max seq len "
+    "(131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.20 GiB). Based on "
+    "the available memory, the estimated maximum model length is 26208.\n"
+)
+
+
+def test_a_remedy_says_what_becomes_of_its_bytes():
+    """Only what is held can be freed; a share gives the pool more, a shorter request is not asked for."""
+    found = ask(_KV)
+    assert (first(found).rule, first(found).remedies[0].effect.value) == ("KV002", "spares")
+    assert view_report(found).change.effect == "Needs 12.80 GiB less, which is enough."
+    assert found.estimated.parts[0].observed_by == "by the engine"
+    rules = {rule.id: {remedy.id: remedy.effect.value for remedy in rule.remedies} for rule in PLAYBOOK.rules}
+    assert rules["KV001"]["larger-share"] == rules["KV001"]["larger-static-share"] == "gives-the-pool"
+    assert rules["LIM001"]["raise-the-cap"] == "allows"
+    assert rules["NBR001"]["end-the-other"] == "frees"
+    assert rules["NBR001"]["another-device"] == "allows"
+
+
+def test_a_smaller_share_leaves_and_does_not_free():
+    share = [
+        remedy
+        for rule in PLAYBOOK.rules
+        for remedy in rule.remedies
+        if remedy.set and remedy.set.go == "up" and "utilization" in remedy.set.knob and remedy.frees
+    ]
+    assert {remedy.effect.value for remedy in share} == {"gives-the-pool"}

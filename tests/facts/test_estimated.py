@@ -56,8 +56,8 @@ def test_the_part_that_differs_is_named_where_the_difference_is_real(llama: Mode
     differs = estimate_of(llama, CARD, event(EventKind.ENGINE_WEIGHTS, engine="vllm", weights_bytes=gib(19)))
     assert agrees is not None
     assert differs is not None
-    assert agrees.sentences[-1] == "What was observed agrees with the estimate."
-    assert differs.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 19.00 GiB observed."
+    assert agrees.sentences[-1] == "What was found agrees with the estimate."
+    assert differs.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 19.00 GiB by the engine."
 
 
 def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:

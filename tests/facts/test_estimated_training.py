@@ -90,7 +90,7 @@ def test_with_a_model_a_whole_step_is_estimated(llama: Model) -> None:
         assert parts[name].estimated_bytes == next(part.bytes for part in budget.parts if part.name == name)
     assert found.estimated is not None
     assert found.estimated.sentences[0].endswith("no batch is small enough.")
-    assert found.estimated.sentences[-1] == "What differs most is parameters: 29.92 GiB estimated, 3.73 GiB observed."
+    assert found.estimated.sentences[-1] == "What differs most is parameters: 29.92 GiB estimated, 3.73 GiB measured."
     assert found.estimated.settings.startswith("training of 8,030,261,248 parameters, adamw, fp32, on a card of 80.00")
 
 
@@ -179,11 +179,11 @@ def test_a_loop_of_one_s_own_is_an_inference_whose_cache_is_so_many_tokens(llama
     assert parts["weights"].estimated_bytes == parts["weights"].observed_bytes
     assert found.estimated is not None
     assert found.estimated.sentences[0] == "The keys and values that were there are 50,000 tokens of this model."
-    assert found.estimated.sentences[-1] == "What was observed agrees with the estimate."
+    assert found.estimated.sentences[-1] == "What was found agrees with the estimate."
     # Loaded in float32 they are twice as large: that is what differs.
     wide = reckoned(replace(weights, bytes=4 * 8_030_261_248), kv, model=llama, frames=GENERATE, command="python s.py")
     assert wide.estimated is not None
-    assert wide.estimated.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 29.92 GiB observed."
+    assert wide.estimated.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 29.92 GiB measured."
     assert reckoned(PARAMETER, kv, frames=GENERATE, command="python serve.py") == (None, None)
 
 

@@ -35,10 +35,10 @@ def report(folder: Path, form: str) -> str:
 @pytest.mark.parametrize("form", ["html", "markdown", "terminal"])
 def test_every_form_has_it(tmp_path: Path, form: str) -> None:
     text = " ".join(report(tmp_path, form).split())
-    assert "Estimated for these settings, and observed" in text
+    assert "Estimated for these settings, and what was found" in text
     assert "These settings ask for 28.33 GiB of KV cache (8 x 29,000 tokens)" in text
     assert "at concurrency 8 fits." in text
-    assert "What differs most is context and libraries: 358.00 MiB estimated, 614.40 MiB observed." in text
+    assert "What differs most is context and libraries: 358.00 MiB estimated, 614.40 MiB computed." in text
     assert "14.96 GiB" in text
     assert "14.99 GiB" in text
 
