@@ -105,6 +105,8 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
         incident = replace(incident, cause=_("{place} ran out of memory").format(place=incident.where), where="")
     if incident.where == "host":
         return _on_the_host(incident, facts)
+    if incident.where == facts.value("host.kernel_victim"):
+        return _by_the_kernel(incident.where, facts)
     numbers = [] if incident.requested_bytes is not None else _figures_of(incident, facts)
     if incident.requested_bytes is not None:
         numbers.append(_asked(incident.requested_bytes, facts))
@@ -121,6 +123,25 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
         said = _("{largest}; {numbers}").format(largest=largest, numbers=said) if said else largest
     what = _at(incident)
     return _("{what}: {numbers}.").format(what=what, numbers=said) if said else _("{what}.").format(what=what)
+
+
+def _by_the_kernel(victim: str, facts: FactSet) -> str:
+    """`The kernel killed python (pid 7) for want of memory: it held 7.56 GiB (anon-rss); the cgroup's limit …`"""
+    size, limit, total = (_number(f"host.{name}_bytes", facts) for name in ("kernel_victim", "cgroup_limit", "total"))
+    whose = facts.value("host.kernel_killed")
+    said = [] if size is None else [_("it held {size} (anon-rss)").format(size=format_bytes(size))]
+    if whose == "memcg":
+        reached = (
+            _("the limit of its cgroup was reached") if limit is None else _("its cgroup's limit of {size} was reached")
+        )
+        said.append(reached.format(size=format_bytes(limit or 0)))
+    elif whose == "global":
+        full = _("the machine's memory was full") if total is None else _("the machine's {size} were full")
+        said.append(full.format(size=format_bytes(total or 0)))
+    what = _("The kernel killed {process} for want of memory").format(process=told(victim))
+    if not said:
+        return _("{what}.").format(what=what)
+    return _("{what}: {numbers}.").format(what=what, numbers=_("; ").join(said))
 
 
 def _figures_of(incident: Incident, facts: FactSet) -> list[str]:

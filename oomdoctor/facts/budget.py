@@ -16,6 +16,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.host import HostSample
 from ..model.run import RunRecord
+from .cgroup_budget import killed_in_cgroup
 from .closing import Values, Wanted, close, plan
 from .device_budget import device_budgets
 from .focus import focus
@@ -29,9 +30,12 @@ def budgets(evidence: Evidence, facts: FactSet) -> tuple[Budget, ...]:
     """The devices (failed ones first), then the engine's own plan, the host, the cgroup and the process's limit."""
     evidence = focus(evidence)
     found: list[Budget | None] = [*device_budgets(evidence, facts), _engine(facts)]
+    killed = killed_in_cgroup(facts)
     for run in evidence.runs:
-        found += [_host(run, facts), _cgroup(run), _process_limit(run, facts)]
-    if not evidence.runs:
+        # What the kernel printed is of the moment of the kill; a sample was some time before.
+        found += [_host(run, facts), _cgroup(run) if killed is None else None, _process_limit(run, facts)]
+    found.append(killed)
+    if not evidence.runs and killed is None:
         found.append(_stated_limit(facts))
     return tuple(budget for budget in found if budget is not None)
 

@@ -123,6 +123,8 @@ def _put_kernel(evidence: Evidence, facts: FactSet) -> None:
         )
         facts.put("host.cgroup_limit_bytes", event.size("limit_bytes"), event.source)
         facts.put("host.cgroup_used_bytes", event.size("usage_bytes"), event.source)
+        for name in ("anonymous", "file", "shared", "kernel"):
+            facts.put(f"host.cgroup_{name}_bytes", event.size(f"{name}_bytes"), event.source)
         facts.put("host.limit_counts_swap", True if event.fields.get("swap_counts") is True else None, event.source)
         facts.put("host.platform", "macos" if event.word("platform") == "macos" else None, event.source)
 

@@ -69,8 +69,9 @@ class EventKind(str, Enum):
     total_bytes (of the machine), pressure (0..1: share of the time that tasks stalled on memory, where that was why)"""
     KERNEL_OOM = "kernel-oom"
     """The kernel's killer. constraint (global|memcg), pid, program, anon_rss_bytes, shmem_rss_bytes, total_vm_bytes, oom_score_adj,
-    cgroup, limit_bytes, usage_bytes, swap_counts (True: these two are of memory and swap together), resident_bytes (of the victim, compressed memory included: macOS),
-    reported_by (kubelet: it retells the kernel's line), platform (macos)"""
+    cgroup, limit_bytes, usage_bytes, swap_counts (True: these two are of memory and swap together); of that cgroup
+    anonymous_bytes, file_bytes (page cache with shared memory), shared_bytes, kernel_bytes; resident_bytes (of the victim, compressed memory
+    included: macOS), reported_by (kubelet: it retells the kernel's line), platform (macos)"""
     MEMORY_LIMIT_HIT = "memory-limit-hit"
     """A job system or container says its own memory limit was hit; with of_node (True) that the node's memory was nearly full.
     system (slurm|kubernetes|docker|ray|systemd|yarn|…), limit_bytes, used_bytes, sampled_bytes (the most that accounting sampled, which may

@@ -50,6 +50,8 @@ STATUS = {"read": N_("read"), "partly": N_("partly"), "refused": N_("refused")}
 
 _WORTH_A_LOOK = 0.05
 """Of the place's total: a smaller holder is not named on the first screen, unless it is the largest."""
+_FULL = 0.05
+"""A place of which less is unattributed, and nothing is free, is full."""
 _PREFIX = re.compile(r"^(?:[a-z ]+ (?:by|in|of) (?=\S+ '|')|[^（]*（(?=.*）$))")
 """What a holder's name says of the memory before it names the variable."""
 _PROCESS = re.compile(r"^(?:process|进程) (\d+)")
@@ -255,8 +257,10 @@ def _primary_first(diagnosis: Diagnosis) -> list[Budget]:
 
 
 def _free_ratio(budget: Budget) -> float:
-    free = [part.bytes for part in budget.parts if category_of(part.name) is FREE]
-    return sum(free) / budget.total_bytes if free and budget.total_bytes > 0 else 1.0
+    free = sum(part.bytes for part in budget.parts if category_of(part.name) is FREE)
+    # Nothing is free where the parts fill the place; where they do not, it is not known.
+    known = free > 0 or budget.unattributed_bytes <= _FULL * budget.total_bytes
+    return free / budget.total_bytes if known and budget.total_bytes > 0 else 1.0
 
 
 def _holders(

@@ -25,6 +25,12 @@ _SIZES = {
 _SCORE = re.compile(r"oom_score_adj[:=](-?\d{1,5})")
 _USAGE = re.compile(r"^memory: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTILINE)
 _WITH_SWAP = re.compile(r"^memory\+swap: usage (\d{1,15})kB, limit (\d{1,15})kB", re.MULTILINE)
+_STATISTIC = re.compile(r"^(anon|file|shmem|kernel|sock) (\d{1,19})$", re.MULTILINE)
+"""Of version 2; these four, shmem aside, are the usage."""
+_STATISTIC_1 = re.compile(
+    r"\bcache:(?P<file>\d{1,15})KB rss:(?P<anon>\d{1,15})KB(?:.{0,80}? shmem:(?P<shmem>\d{1,15})KB)?"
+)
+_KERNEL_1 = re.compile(r"^kmem: usage (\d{1,15})kB", re.MULTILINE)
 _CGROUP = re.compile(r"oom_memcg=([^,\s]{1,400})|as a result of limit of (\S{1,400})")
 _MEMCG = re.compile(r"Memory cgroup out of memory|CONSTRAINT_MEMCG|mem_cgroup_out_of_memory|as a result of limit of")
 _GLOBAL = re.compile(r"(?<!cgroup )[Oo]ut of memory(?: \(oom_kill_allocating_task\))?: Kill|CONSTRAINT_NONE")
@@ -63,7 +69,8 @@ def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
         program=program,
         oom_score_adj=int(score[1]) if score else None,
         cgroup=(cgroup[1] or cgroup[2]) if cgroup else None,
-        **_limit_of("\n".join(one.strip() for one in block)),
+        **_limit_of(stripped := "\n".join(one.strip() for one in block)),
+        **_statistics(stripped),
         **sizes,
     )
     return replace(kill, pid=int(victim["pid"]))
@@ -97,6 +104,25 @@ def _limit_of(block: str) -> dict[str, FieldValue]:
     if both and int(both[1]) >= _AT_LIMIT * int(both[2]) and not (usage and int(usage[1]) >= _AT_LIMIT * int(usage[2])):
         return {"usage_bytes": int(both[1]) * KIB, "limit_bytes": int(both[2]) * KIB, "swap_counts": True}
     return {"usage_bytes": int(usage[1]) * KIB, "limit_bytes": int(usage[2]) * KIB} if usage else {}
+
+
+def _statistics(block: str) -> dict[str, FieldValue]:
+    """What the cgroup is charged with, by kind, where the block holds it."""
+    found = {name: int(number) for name, number in _STATISTIC.findall(block)}
+    older, kernel = _STATISTIC_1.search(block), _KERNEL_1.search(block)
+    if older and not found:
+        found = {name: int(number) * KIB for name, number in older.groupdict().items() if number is not None}
+        if kernel:
+            found["kernel"] = int(kernel[1]) * KIB
+    if "anon" not in found:
+        return {}
+    told: dict[str, FieldValue] = {"anonymous_bytes": found["anon"]}
+    for field, name in (("file_bytes", "file"), ("shared_bytes", "shmem")):
+        if name in found:
+            told[field] = found[name]
+    if "kernel" in found:
+        told["kernel_bytes"] = found["kernel"] + found.get("sock", 0)
+    return told
 
 
 def _chosen(match: re.Match[str], line: Line) -> LogEvent | None:
