@@ -11,6 +11,7 @@ from ..model.diagnosis import Finding
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from ..model.places import place_in_words
 from ..model.units import MIB, format_bytes
 from .subject import causes_of_devices
 
@@ -35,6 +36,7 @@ def notes_on_figures(evidence: Evidence, facts: FactSet, findings: Sequence[Find
 
 
 def _of_device(member: str, facts: FactSet) -> Iterator[str]:
+    place = place_in_words(member)
     requested, active, allocated = (
         facts.size(f"oom.{name}_bytes", member) for name in ("requested", "active", "allocated")
     )
@@ -44,7 +46,7 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
             _(
                 "{member}: {requested} is what the allocator asks of the driver for any request of "
                 "{value}. It does not tell which tensor failed, only that the device was full."
-            ).format(member=member, requested=format_bytes(requested), value=_(_SMALLEST[requested]))
+            ).format(member=place, requested=format_bytes(requested), value=_(_SMALLEST[requested]))
         )
     yield from _advice(member, facts)
     if active is not None and allocated is not None and active - allocated >= _WAITING_BYTES:
@@ -52,7 +54,7 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
             _(
                 "{member}: {value} are active but not allocated: freed, and waiting for another stream "
                 "to pass them. That is not fragmentation, and empty_cache() does not return it."
-            ).format(member=member, value=format_bytes(active - allocated))
+            ).format(member=place, value=format_bytes(active - allocated))
         )
     unlisted, others = facts.size("oom.unlisted_bytes", member), facts.size("device.foreign_bytes", member)
     if unlisted is not None and others is None:
@@ -61,7 +63,7 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
                 "{member}: of what is in use at least {unlisted} are held by no process that is listed. A process that "
                 "was not seen may hold them (another container, another user), or what an ended one left; this "
                 "process's own context and libraries come on top where the message does not tell them."
-            ).format(member=member, unlisted=format_bytes(unlisted))
+            ).format(member=place, unlisted=format_bytes(unlisted))
         )
     listed = facts.value("oom.listed_self", member)
     if listed is not None:
@@ -70,11 +72,12 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
                 "{member}: the message's {listed} is the failing process itself. Inside a container it "
                 "is listed under the host's number, and its bytes are those of this allocator with its "
                 "context."
-            ).format(member=member, listed=listed)
+            ).format(member=place, listed=listed)
         )
 
 
 def _advice(member: str, facts: FactSet) -> Iterator[str]:
+    place = place_in_words(member)
     names = ("requested", "free", "reserved_unallocated", "shortfall")
     requested, free, idle, shortfall = (facts.size(f"oom.{name}_bytes", member) for name in names)
     if requested is None or free is None or idle is None or shortfall is None:
@@ -86,7 +89,7 @@ def _advice(member: str, facts: FactSet) -> Iterator[str]:
                 "the {requested} asked for. However the blocks lay, it would not have fitted: it is not "
                 "fragmentation, though the message advises against it."
             ).format(
-                member=member,
+                member=place,
                 free=format_bytes(free),
                 idle=format_bytes(idle),
                 value=format_bytes(free + idle),

@@ -24,6 +24,8 @@ CUT_SHORT = (
     N_("the walk through autograd's graphs, for want of time"),
 )
 """What the probe says of a census that it cut short."""
+_OF_NVIDIA = ("cuda", "cudaMallocAsync", "tensorflow", "jax", "engine", "other")
+"""Neither a snapshot nor a table of the device's processes can be had there."""
 _LAST_UNHEARD = "2.0"
 """Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 
@@ -156,6 +158,7 @@ def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
 
 def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
     runtime = runtime_of(facts)
+    backend = facts.value("oom.backend")
     censuses = [one.census for run in evidence.runs for one in run.device_ooms if one.census is not None]
     if not evidence.snapshots and any(not census.joined for census in censuses):
         yield Missing(
@@ -178,7 +181,9 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         yield Missing(
             _("who else was on the device"),
             _("no process table of the device is in the input"),
-            _("nvidia-smi > nvidia-smi.txt while the command runs"),
+            _("nvidia-smi > nvidia-smi.txt while the command runs")
+            if backend is None or backend in _OF_NVIDIA
+            else _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read"),
         )
     if facts.value("torch.version") is None and facts.value("engine.version") is None:
         yield Missing(

@@ -20,7 +20,7 @@ VERSION_BY = {
 """How each prints its version."""
 WITHOUT_NVIDIA = frozenset({"mps", "mlx"})
 """On devices of which nvidia-smi knows nothing."""
-_OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps"}
+_OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps", "metal": "mlx"}
 
 
 def runtime_of(facts: FactSet) -> str:

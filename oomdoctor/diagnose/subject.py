@@ -8,6 +8,7 @@ from ..facts.deriver import failed_devices
 from ..language import _, ngettext, pgettext
 from ..model.diagnosis import Confidence, Finding, Incident
 from ..model.facts import FactSet
+from ..model.places import place_in_words
 
 _TOGETHER_SECONDS = 60.0
 """Devices that fail within this time fail of one run; nobody is told of the first before the last."""
@@ -60,13 +61,13 @@ def of_other_devices(findings: Sequence[Finding], incidents: Sequence[Incident],
     said = []
     if alike:
         number = len(alike)
-        places = pgettext("numbers", ", ").join(alike)
+        places = pgettext("numbers", ", ").join(map(place_in_words, alike))
         if number > _MOST_NAMED:
             places = ngettext("{number} more device", "{number} more devices", number).format(number=number)
         said.append(_("Beside it {places} failed, for the same cause.").format(places=places))
     for member, found in unlike[:_MOST_NAMED]:
         if found is None:
-            said.append(_("Beside it {place} failed; why is not known.").format(place=member))
+            said.append(_("Beside it {place} failed; why is not known.").format(place=place_in_words(member)))
             continue
         how = {
             Confidence.CONFIRMED: _(
@@ -75,7 +76,7 @@ def of_other_devices(findings: Sequence[Finding], incidents: Sequence[Incident],
             Confidence.LIKELY: _("Beside it {place} failed, likely for another cause: {title} ({rule})."),
             Confidence.POSSIBLE: _("Beside it {place} failed, possibly for another cause: {title} ({rule})."),
         }[found.confidence]
-        said.append(how.format(place=member, title=uncapitalised(found.title), rule=found.rule))
+        said.append(how.format(place=place_in_words(member), title=uncapitalised(found.title), rule=found.rule))
     left = len(unlike) - _MOST_NAMED
     if left > 0:
         more = ngettext(

@@ -15,6 +15,7 @@ from ..facts.live_parts import BY_NO_VARIABLE, BY_VARIABLES, UNDIVIDED
 from ..language import _, ngettext, pgettext, told
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict, nothing_read
 from ..model.facts import FactSet, Scope
+from ..model.places import place_in_words
 from ..model.units import format_bytes, format_seconds
 from .subject import of_other_devices, uncapitalised
 
@@ -102,7 +103,9 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
         return _ending(facts)
     incident = replace(incidents[0], cause=_capitalised(told(incidents[0].cause)))
     if _RAN_OUT.fullmatch(incidents[0].cause) and incident.where in facts.members(Scope.DEVICE):
-        incident = replace(incident, cause=_("{place} ran out of memory").format(place=incident.where), where="")
+        incident = replace(
+            incident, cause=_("{place} ran out of memory").format(place=place_in_words(incident.where)), where=""
+        )
     if incident.where == "host":
         return _on_the_host(incident, facts)
     if incident.where == facts.value("host.kernel_victim"):
@@ -114,6 +117,7 @@ def _what_happened(verdict: Verdict, incidents: Sequence[Incident], budgets: Seq
     free = _free_at(where, facts)
     if free is not None:
         numbers.append(_("{size} free").format(size=format_bytes(free)))
+    numbers += _under_cap(where, facts) if free is None else []
     budget = next((budget for budget in budgets if budget.where == where), None)
     largest = None if budget is None else _largest(budget, facts)
     if budget is not None and largest is None:
@@ -142,6 +146,19 @@ def _by_the_kernel(victim: str, facts: FactSet) -> str:
     if not said:
         return _("{what}.").format(what=what)
     return _("{what}: {numbers}.").format(what=what, numbers=_("; ").join(said))
+
+
+def _under_cap(where: str, facts: FactSet) -> list[str]:
+    """What was held and what a cap allows, of a device whose size and free memory nobody tells."""
+    if where not in facts.members(Scope.DEVICE):
+        return []
+    held, allowed = (facts.size(f"oom.{name}_bytes", where) for name in ("allocated", "allowed"))
+    if held is None or allowed is None:
+        return []
+    return [
+        _("{size} held by its tensors").format(size=format_bytes(held)),
+        _("{size} allowed").format(size=format_bytes(allowed)),
+    ]
 
 
 def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
@@ -212,7 +229,7 @@ def _at(incident: Incident) -> str:
     if not where or where.startswith("the "):
         return incident.cause
     said = _("{cause} on {place}") if ":" in where else _("{cause} in {place}")
-    return said.format(cause=incident.cause, place=told(where))
+    return said.format(cause=incident.cause, place=place_in_words(where))
 
 
 def _on_the_host(incident: Incident, facts: FactSet) -> str:

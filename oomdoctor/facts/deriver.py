@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
+from ..model.places import UNIFIED
 from ..model.source import Source
 
 Deriver = Callable[[Evidence, FactSet], None]
@@ -26,9 +27,13 @@ _PREFIX_OF_BACKEND = {
 """Backends whose devices are not called `cuda:N`; torch calls ROCm's so as well."""
 
 
+NAMED_BACKENDS = frozenset(_PREFIX_OF_BACKEND)
+
+
 def device_member(device: int | None, backend: str = "cuda") -> str:
-    """`cuda:0`, or `cuda:?` where the index is not given."""
-    return f"{_PREFIX_OF_BACKEND.get(backend, 'cuda')}:{'?' if device is None else device}"
+    """`cuda:0`, or `cuda:?` where the index is not given. Apple's machines have one device."""
+    prefix = _PREFIX_OF_BACKEND.get(backend, "cuda")
+    return UNIFIED if prefix == "mps" else f"{prefix}:{'?' if device is None else device}"
 
 
 def failed_devices(facts: FactSet) -> tuple[str, ...]:

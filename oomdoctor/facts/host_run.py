@@ -24,6 +24,9 @@ from .until import (
 )
 
 _CONTAINERS = {"list", "dict", "set", "tuple", "deque", "defaultdict", "OrderedDict", "Counter", "frozenset"}
+_EXTENDED = {*_CONTAINERS, "bytearray", "bytes", "str", "BytesIO", "StringIO"}
+"""What a line that adds to it makes larger; anything else has its size already, and is filled."""
+_MOST_OF_THE_GROWTH = 0.4
 _NEAR_LIMIT = 0.5
 """A request of unknown size is taken to have met the limit where at least this share of it was in use: one that did not
 fit although more than half was free is more likely senseless than held back by the limit."""
@@ -139,6 +142,9 @@ def _put_holders(run: RunRecord, facts: FactSet) -> None:
         facts.put("host.largest_holder_length", largest.length, source)
         facts.put("host.largest_holder_is_container", is_container, source)
         facts.put("host.largest_holder_grows", is_container and largest.adds, source)
+        growth = facts.size("host.growth_bytes")
+        if not is_container and growth is not None and largest.deep_bytes >= _MOST_OF_THE_GROWTH * growth:
+            facts.put("host.filled_object", describe_holder(largest), source)
     frame = users_frame(error.frames)
     if frame is not None:
         facts.put("host.failing_line", describe(frame), source)
@@ -160,7 +166,8 @@ def describe_holder(held: LargeObject) -> str:
     place = ""
     if held.file:
         if held.adds and held.line:
-            said = N_("{owner}, grown at {line}")
+            extended = held.type.split(".")[-1] in _EXTENDED
+            said = N_("{owner}, grown at {line}") if extended else N_("{owner}, filled at {line}")
             return said.format(owner=f"{held.type} {held.holder}{inside}", line=f"{held.file}:{held.line}")
         place = f", in {held.file}"
     return f"{held.type} {held.holder}{inside}{place}"

@@ -12,7 +12,7 @@ from ..model.evidence import Evidence
 from ..model.run import ExceptionRecord, RunRecord
 from ..model.source import Source
 from .allocator import in_order, latest_oom
-from .deriver import device_member, member_namer
+from .deriver import NAMED_BACKENDS, device_member, member_namer
 from .focus import focus, others
 from .host_errors import is_host_error, joined_by, last_host_error, own_host_errors
 from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, same_request, says
@@ -179,8 +179,9 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
         where = _place(event)
         if event.kind is EventKind.KERNEL_OOM:
             where = victim(event) or where
-        if event.device is not None:
-            where = name_member(event.device, event.word("backend") or "cuda")
+        backend = event.word("backend") or "cuda"
+        if event.device is not None or (event.rank is None and backend in NAMED_BACKENDS):
+            where = name_member(event.device, backend)
         is_memory = _speaks_of_memory(event, explained)
         yield event, Incident(event.time_seconds, where, words, str(event.source), requested, is_memory)
 

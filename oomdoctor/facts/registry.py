@@ -397,6 +397,7 @@ _SPECS = (
     FactSpec("host.largest_holder_bytes", B, INCIDENT, "bytes it holds"),
     FactSpec("host.largest_holder_size", TEXT, INCIDENT, "those bytes in words that say how sure they are"),
     FactSpec("host.largest_holder_exact", FLAG, INCIDENT, "those bytes are all it holds; otherwise the walk stopped early, and they are a lower bound or an estimate"),
+    FactSpec("host.filled_object", TEXT, INCIDENT, "one large object, no collection, that most of the growth went into: it was being filled, and may have been meant to be that large"),
     FactSpec("host.largest_holder_grows", FLAG, INCIDENT, "it is a container, and a line of the program is seen that adds to it"),
     FactSpec("host.largest_holder_length", C, INCIDENT, "elements it has"),
     FactSpec("host.largest_holder_is_container", FLAG, INCIDENT, "it is a list, dict or other container that can grow"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..language import _, told
 from ..model.diagnosis import Budget
+from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
@@ -87,7 +88,7 @@ def view_budget(budget: Budget) -> BudgetView:
         known = one_line(told(how_known), 80)
         segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
         position += max(size, 0)
-    where = told(budget.where)
+    where = place_in_words(budget.where)
     if budget.moment:
         where = _("{place}, {moment}").format(place=where, moment=told(budget.moment))
     where = one_line(where, 140)

@@ -18,6 +18,7 @@ from ..model.diagnosis import (
     ToConfirm,
     Verdict,
 )
+from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
@@ -121,7 +122,7 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
             title=one_line(finding.title, _LINE),
             confidence=finding.confidence.value,
             sureness=_(CONFIDENCE[finding.confidence]),
-            scope=one_line(listed(finding.scope.values()), 80),
+            scope=one_line(listed(map(place_in_words, finding.scope.values())), 80),
             explain=tuple(one_line(each, _PROSE) for each in re.split(r"\n\s*\n", finding.explain) if each.strip()),
             owner=None if finding.owner is None else one_line(told(finding.owner), _LINE),
             explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from ..language import _, told
 from ..model.diagnosis import Incident, Moment
+from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_seconds
 from .text import source_of
@@ -47,7 +48,7 @@ def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident]) -> tu
             seconds=each.when_seconds,
             when=format_moment(each.when_seconds) if zero is None else _relative(each.when_seconds - zero),
             where=each.where or "",
-            place=one_line(told(each.where), 60) if each.where else "",
+            place=one_line(place_in_words(each.where), 60) if each.where else "",
             kind=each.kind.value,
             what=one_line(told(each.what), _LINE),
             source=one_line(source_of(each.source), _SOURCE),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..language import _, told
 from ..model.diagnosis import Budget, Holding
+from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import Category, category_of
@@ -79,7 +80,7 @@ def _row(
     is_owner: bool = True,
 ) -> HoldingView:
     return HoldingView(
-        where=one_line(told(where), 60),
+        where=one_line(place_in_words(where), 60),
         owner=one_line(told(owner), _LINE),
         category=category_of(kind),
         bytes=size,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..language import _, told
 from ..model.diagnosis import Diagnosis, Incident
+from ..model.places import place_in_words
 from ..model.printable import one_line, plain
 from ..model.units import format_bytes
 from .anchors import Anchors
@@ -70,7 +71,7 @@ def view_incident(incident: Incident) -> IncidentView:
     """A failure as a row."""
     return IncidentView(
         when=_("time not known") if incident.when_seconds is None else format_moment(incident.when_seconds),
-        where=one_line(told(incident.where), 80),
+        where=one_line(place_in_words(incident.where), 80),
         cause=one_line(_cause_of(incident), _LINE),
         requested="" if incident.requested_bytes is None else format_bytes(incident.requested_bytes),
         source=one_line(source_of(incident.source), _SOURCE),

@@ -9,6 +9,7 @@ from ..language import N_, _
 from ..model.devices import DeviceProcess
 from ..model.diagnosis import DeviceLook
 from ..model.facts import FactSet
+from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
@@ -112,7 +113,7 @@ def _device(look: DeviceLook) -> DeviceView:
     else:
         said = ""
     return DeviceView(
-        where=one_line(look.where, 60),
+        where=one_line(place_in_words(look.where), 60),
         totals=_totals(reading.name, reading.total_bytes, reading.used_bytes, reading.free_bytes),
         processes=tuple(map(_process, listed[:_MOST_PROCESSES])),
         said=said,

@@ -139,6 +139,25 @@ def test_a_line_that_only_fails_is_not_where_it_grows():
     assert facts.value("host.largest_holder_size") == "at least 1.46 GiB"
 
 
+@pytest.mark.parametrize(
+    ("kind", "size", "filled"),
+    [
+        ("ndarray", mib(1400), True),
+        ("bytearray", mib(1400), True),
+        ("ndarray", mib(100), False),
+        ("list", gib(1), False),
+    ],
+)
+def test_one_object_that_is_filled_is_not_taken_for_what_steps_keep(kind: str, size: int, filled: bool):
+    held = LargeObject(kind, "local 'table' in main()", "fill.py", 7, "main", size, size, adds=True)
+    evidence = Evidence(runs=(run(rising(mib(20), mib(75), 20), exceptions=(own(large_objects=(held,)),)),))
+    facts = derive_facts(evidence)
+    word = "filled" if kind == "ndarray" else "grown"
+    said = f"{kind} local 'table' in main(), {word} at fill.py:7"
+    assert facts.value("host.largest_holder") == said
+    assert facts.value("host.filled_object") == (said if filled else None)
+
+
 def test_without_a_limit_or_samples_nothing_is_said_of_it():
     facts = derive_facts(Evidence(runs=(run(exceptions=(ERROR,)),)))
     for name in ("process_limit_reached", "growth_steady", "growth_bytes", "available_bytes"):
