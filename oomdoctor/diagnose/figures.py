@@ -19,6 +19,7 @@ _SMALLEST = {2 * MIB: N_("1 MiB or less"), 20 * MIB: N_("1 to 10 MiB")}
 """Segments that torch's allocator asks of the driver, and the requests for which it does."""
 _OF_TORCH = ("cuda", "hip", "xpu", None)
 _WAITING_BYTES = 256 * MIB
+_WORTH_NAMING = 512 * MIB
 _ALIKE = 0.1
 """What devices hold differs by that share of the largest, where all have the same work."""
 
@@ -57,7 +58,7 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
             ).format(member=place, value=format_bytes(active - allocated))
         )
     unlisted, others = facts.size("oom.unlisted_bytes", member), facts.size("device.foreign_bytes", member)
-    if unlisted is not None and others is None:
+    if unlisted is not None and unlisted >= _WORTH_NAMING and others is None:
         yield (
             _(
                 "{member}: of what is in use at least {unlisted} are held by no process that is listed. A process that "

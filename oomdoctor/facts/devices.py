@@ -24,6 +24,8 @@ from .until import is_until_failure
 _CONTEXT_ONLY_BYTES = 64 * MIB
 """Graphics helpers and the driver hold less; not worth the name of a process that occupies a card."""
 _FEWEST_OF_A_LOOP = 6
+_A_PAIR = 2
+"""Two stills of one device, given together, are of one moment: a list of devices and one of their processes."""
 _SAME_MOMENT_SECONDS = 60.0
 """Two tools that are run one after the other show the same moment."""
 
@@ -112,7 +114,8 @@ def _fullest_late(readings: list[DeviceReading]) -> DeviceReading:
 
 def _completed(chosen: DeviceReading, readings: list[DeviceReading]) -> DeviceReading:
     """With what other lines of the same moment show: some tools print the devices here and their processes there."""
-    near = [one for one in reversed(readings) if _is_near(one, chosen)]
+    pair = len(readings) == _A_PAIR and any(one.time_seconds is None for one in readings)
+    near = [one for one in reversed(readings) if pair or _is_near(one, chosen)]
     total = next((one.total_bytes for one in reversed(readings) if one.total_bytes is not None), None)
     found = replace(chosen, total_bytes=total) if chosen.total_bytes is None else chosen
     if found.used_bytes is None and (other := next((one for one in near if one.used_bytes is not None), None)):

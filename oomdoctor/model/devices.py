@@ -38,6 +38,8 @@ class DeviceReading:
     processes: tuple[DeviceProcess, ...] | None = None
     """None: no process table was shown; empty: the table was shown and names none."""
     time_seconds: float | None = None
+    index_told: bool = True
+    """False: the tool did not say which device it is; it is numbered as it was listed."""
     at_failure: bool = False
     """Read while a process that had run out of this machine's device memory waited with all of it still held."""
 

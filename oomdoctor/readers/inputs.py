@@ -24,6 +24,7 @@ from .identify import HEAD_BYTES, InputKind, archive_name, gunzip_head, identify
 from .pipes import PATIENCE_LOST, PIPE_SILENT_SECONDS, VIEW_OF_THE_KERNEL, Patient, is_view_of_the_kernel, what_it_is
 from .snapshot import read_snapshot
 from .text import RIDDLED, is_riddled_with_zeros
+from .unplaced import placed
 
 MAX_FILES_IN_FOLDER = 2_000
 """A folder with more files is read up to here, in order of name, and the result says so."""
@@ -75,7 +76,7 @@ class _Reading:
             inputs=tuple(self.inputs),
             events=tuple(self.events),
             snapshots=tuple(self.snapshots),
-            devices=tuple(self.devices),
+            devices=placed(self.devices, self.events, self.snapshots, self.runs),
             runs=tuple(self.runs),
             excerpts=tuple(self.excerpts),
             command=command,

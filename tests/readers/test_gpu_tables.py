@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
+from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.source import Source
 from oomdoctor.readers.gpu_tables.forms import find_devices
 from oomdoctor.readers.gpu_tables.shelf import MOST_POINTS, ReadingShelf
 from oomdoctor.readers.log.engine import LogReading, read_log
+from oomdoctor.readers.unplaced import placed
 
 MIB = 1 << 20
 EVENING = 1741384173.0
@@ -89,7 +91,7 @@ def test_csv_without_an_index_is_numbered_only_where_one_look_is_told_from_the_n
 
 def test_a_list_of_processes_without_its_device_is_said():
     reading = read("pid, process_name, used_gpu_memory [MiB]\n42, python, 4 MiB\n")
-    assert reading.device_readings == ()
+    assert not any(one.index_told for one in reading.device_readings)
     assert "on which device" in reading.notes[0]
     both = read(
         "index, memory.used [MiB]\n0, 9 MiB\npid, process_name, used_gpu_memory [MiB]\n42, python, [N/A]\n"
@@ -249,3 +251,31 @@ def test_no_text_makes_a_reader_raise(lines):
     text = "\n".join(lines)
     read(text)
     find_devices(lines, "p")
+
+
+_APPS = "pid, process_name, used_gpu_memory [MiB]\n4410, python, 13210 MiB\n5120, serve, 9804 MiB\n"
+_BY_UUID = "gpu_uuid, pid, used_gpu_memory [MiB]\nGPU-a, 4410, 13210 MiB\nGPU-b, 5120, 9804 MiB\n"
+
+
+def test_a_list_of_processes_alone_is_read_and_says_that_its_device_is_not_told():
+    (reading,) = read(_APPS).device_readings
+    assert (reading.index, reading.index_told, listed(reading)) == (0, False, [(4410, 13210), (5120, 9804)])
+    assert "does not say on which device" in read(_APPS).notes[0]
+    assert [(one.index, one.index_told, listed(one)) for one in read(_BY_UUID).device_readings] == [
+        (0, False, [(4410, 13210)]),
+        (1, False, [(5120, 9804)]),
+    ]
+
+
+def _event(device):
+    return LogEvent(EventKind.DEVICE_OOM, Source(path="a.log", line=1), {}, "", device)
+
+
+def test_such_a_list_is_of_the_only_device_that_is_known_and_of_none_where_several_are():
+    (listing,) = read(_APPS).device_readings
+    assert [one.index for one in placed([listing], [_event(3)], [], [])] == [3]
+    assert placed([listing], [_event(3), _event(4)], [], []) == ()
+    assert placed([listing], [_event(None)], [], []) == (listing,)
+    told = DeviceReading(1, Source(path="gpus.csv", line=2), used_bytes=1)
+    assert [one.index for one in placed([told, listing], [], [], [])] == [1, 1]
+    assert placed([told, *read(_BY_UUID).device_readings], [], [], []) == (told,)

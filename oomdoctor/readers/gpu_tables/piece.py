@@ -59,6 +59,7 @@ class Draft:
     processes: list[DeviceProcess] = field(default_factory=list)
     processes_shown: bool = False
     time: float | None = None
+    index_told: bool = True
 
     def add(self, process: DeviceProcess) -> None:
         """Lists a process on the device."""
@@ -88,6 +89,7 @@ class Draft:
             mig_mode=self.mig,
             processes=tuple(self.processes) if self.processes_shown else None,
             time_seconds=self.time,
+            index_told=self.index_told,
         )
 
 

@@ -20,6 +20,7 @@ _UNKNOWN = re.compile(r"\[[A-Za-z/ ]{2,30}\]|N/A|ERR!|")
 _TIME = re.compile(r"(\d{4})/(\d\d)/(\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?")
 _BARE_ROW = re.compile(r"(?:[^,]{1,80}, ){1,40}\d{1,9} MiB(?:, |\s*$)")
 _DEVICE = re.compile(r"\bGPU-[0-9a-f]{8}-|\b(?:NVIDIA|Tesla|GeForce|Quadro)\b|^\d{4}/\d\d/\d\d ")
+_NOWHERE = "a list of processes does not say on which device they are: query gpu_uuid too, of both"
 _SAME_LOOK_SECONDS = 0.4
 """Rows of one look are stamped within this time; a loop waits longer."""
 _PATIENCE = 60
@@ -53,6 +54,8 @@ class Rows(Piece):
         """Whether a column says more than numbers do, which another program may write as well."""
         self.look: list[Draft] = []
         """Devices whose processes may still be listed, and rows that do not say which device they are of."""
+        self.lists: dict[str | None, Draft] = {}
+        """Processes whose device was not listed before them, by its uuid where that is told."""
         self.headers = 0
         self.looks_told_apart = True
         self.untold = 0
@@ -63,6 +66,7 @@ class Rows(Piece):
             if not any(name == "pid" for name, _ in columns):  # processes belong to the devices listed before
                 self.headers += _HEADER.match(line.text) is not None
                 self._end_of_look()
+            self._end_of_lists()
             self.columns, self.with_units = columns, None
             self.names_something = any(name in _NAMES for name, _ in columns)
             return True
@@ -78,7 +82,7 @@ class Rows(Piece):
             self.patience = _PATIENCE if len(self.columns) > 1 and self.found + len(self.look) else 0
             return False
         if "pid" in row:
-            self._read_process(row)
+            self._read_process(row, line)
         else:
             self._read_device(row, line)
         return True
@@ -133,18 +137,32 @@ class Rows(Piece):
             self._end_of_look()
         self.look.append(draft)
 
-    def _read_process(self, row: _Row) -> None:
-        """A row of --query-compute-apps, where its device was listed before."""
+    def _read_process(self, row: _Row, line: TableLine) -> None:
+        """A row of --query-compute-apps: of a device that was listed before, else of one that others may tell."""
         uuid, pid = _text(row, "gpu_uuid"), _number(row, "pid")
         of_uuid = [draft for draft in self.look if draft.uuid is not None and draft.uuid == uuid]
         devices = of_uuid or (self.look if uuid is None and len(self.look) == 1 else [])
         if pid is None:
             return
-        if not devices:
-            self.note("a list of processes does not say on which device they are: query gpu_uuid too, of both")
-            return
         used = _number(row, "used_gpu_memory", "used_memory")
-        devices[-1].add(DeviceProcess(pid, used, _text(row, "process_name", "name"), "C"))
+        process = DeviceProcess(pid, used, _text(row, "process_name", "name"), "C")
+        if devices:
+            devices[-1].add(process)
+        elif uuid is None and len(self.look) > 1:
+            self.note(_NOWHERE)
+        elif uuid in self.lists or len(self.lists) < MOST_DEVICES:
+            self.lists.setdefault(uuid, _unplaced(uuid, line)).add(process)
+
+    def _end_of_lists(self) -> None:
+        """Of devices that were not listed before: by what the log has told of their uuids, else as they are listed."""
+        for uuid, draft in self.lists.items():
+            known = self.memory.indices
+            draft.index_told = uuid is not None and uuid in known
+            draft.index = known[uuid] if uuid is not None and uuid in known else list(self.lists).index(uuid)
+            if not draft.index_told:
+                self.note(_NOWHERE)
+        self.finish(self.lists.values())
+        self.lists = {}
 
     def _end_of_look(self, told_apart: bool = False) -> None:
         """Numbers rows without a device's name by their order, where they are known to be one look at all devices."""
@@ -160,6 +178,7 @@ class Rows(Piece):
     def close(self) -> None:
         """Completes what is left."""
         self._end_of_look()
+        self._end_of_lists()
         if self.untold:
             self.note(f"{self.untold:,} rows of nvidia-smi's CSV do not say which device they are of: query index too")
 
@@ -196,6 +215,10 @@ def _draft(row: _Row, line: TableLine) -> Draft:
         mig=None if mig not in ("Enabled", "Disabled") else mig == "Enabled",
         time=line.time_seconds if time is None or stamp is None else stamp + float(f"0.{time[5] or 0}"),
     )
+
+
+def _unplaced(uuid: str | None, line: TableLine) -> Draft:
+    return Draft(line=line.number, uuid=uuid, time=line.time_seconds)
 
 
 def _text(row: _Row, *names: str) -> str | None:
