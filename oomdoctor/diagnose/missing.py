@@ -24,15 +24,17 @@ CUT_SHORT = (
     N_("the walk through autograd's graphs, for want of time"),
 )
 """What the probe says of a census that it cut short."""
+DEVICE_MEMORY = N_("device memory")
+"""What a watched run says that it has not seen where NVML cannot be read."""
 _OF_NVIDIA = ("cuda", "cudaMallocAsync", "tensorflow", "jax", "engine", "other")
-"""Neither a snapshot nor a table of the device's processes can be had there."""
+"""Allocators whose device nvidia-smi may know."""
 _LAST_UNHEARD = "2.0"
 """Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 
 
 def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     """The gaps that matter for what failed: nothing about devices is asked for where only the host failed."""
-    gaps = list(_unseen_by_runs(evidence))
+    gaps = [gap for gap in _unseen_by_runs(evidence) if gap.what != DEVICE_MEMORY or not _host_alone(evidence, facts)]
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     gaps += missing_course(evidence)
@@ -147,6 +149,13 @@ def _unknown_cards(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
                 ).format(size=format_bytes(reach)),
                 _("add the log with the error, or --gpu 80GiB"),
             )
+
+
+def _host_alone(evidence: Evidence, facts: FactSet) -> bool:
+    """Whether the host is what failed, and no process of the run is known to have used a device."""
+    used = any(process.devices for run in evidence.runs for process in run.processes)
+    failed = any(facts.value(name) is True for name in ("host.memory_error", "exit.kill_explained_by_memory"))
+    return failed and not used and not _device_failed(evidence, facts)
 
 
 def _device_failed(evidence: Evidence, facts: FactSet) -> bool:

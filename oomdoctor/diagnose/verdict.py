@@ -169,7 +169,15 @@ def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
         (_("{size} left for keys and values"), "engine.kv_available_bytes"),
     ):
         size = _number(name, facts)
-        if size is not None and incident.where == facts.value("engine.name"):
+        if size is None or incident.where != facts.value("engine.name"):
+            continue
+        if size < 0:
+            found.append(
+                _("weights and the rest alone take {size} more than the engine may use").format(
+                    size=format_bytes(-size)
+                )
+            )
+        else:
             found.append(said.format(size=format_bytes(size)))
     wanted = _number("lookalike.kernel_resource_required_bytes", facts)
     there = _number("lookalike.kernel_resource_limit_bytes", facts)

@@ -43,6 +43,8 @@ from .own_process import (
 from .tensor_size import requested_bytes
 
 _BACKENDS = {"cuda", "hip", "xpu", "mps", "npu", "mlu", "neuron", "metal", "tensorflow", "jax", "cudaMallocAsync"}
+_WORTH_TELLING_BYTES = 256 * MIB
+"""Less may be the driver's own, or the rounding of several figures."""
 _ROUND_BYTES = 128 * MIB
 _ROUNDING = 0.01
 _CAPPED_BELOW = 0.999
@@ -360,7 +362,7 @@ def _put_unlisted(left: int, member: str, facts: FactSet) -> None:
     """What is left of the device's bytes beyond those of the process, and of all whom somebody lists."""
     listed = facts.size("oom.foreign_listed_bytes", member)
     unlisted = left - (listed or 0)
-    if unlisted > ROUNDING_BYTES:
+    if unlisted >= _WORTH_TELLING_BYTES:
         source = computed("oom.unexplained_bytes", *(() if listed is None else ("oom.foreign_listed_bytes",)))
         facts.put("oom.unlisted_bytes", unlisted, source, member)
 

@@ -15,7 +15,15 @@ from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.host import OomCounters
-from oomdoctor.model.run import Census, CensusDevice, DeviceOomRecord, ProcessRecord, RunRecord, VisibleDevice
+from oomdoctor.model.run import (
+    Census,
+    CensusDevice,
+    DeviceOomRecord,
+    ExceptionRecord,
+    ProcessRecord,
+    RunRecord,
+    VisibleDevice,
+)
 from oomdoctor.model.source import Source
 from oomdoctor.readers.snapshot import read_snapshot
 from oomdoctor.report import FORMATS, render
@@ -119,3 +127,16 @@ def test_a_census_that_time_cut_short_is_said(stopped: str | None, asked: int) -
     evidence = Evidence(runs=(run,))
     gaps = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "cut short" in gap.why]
     assert len(gaps) == asked
+
+
+@pytest.mark.parametrize(("devices", "asked"), [((), False), ((VisibleDevice(0, "GPU-a", 0),), True)])
+def test_device_memory_is_asked_for_only_where_a_device_can_matter(
+    devices: tuple[VisibleDevice, ...], asked: bool
+) -> None:
+    error = ExceptionRecord(Source(path="incident"), 5.0, 7, "MemoryError", "", (), True)
+    unseen = (("device memory", "NVML does not start", "look there"), ("kernel log", "not readable", "as root"))
+    run = replace(RUN, unseen=unseen, exceptions=(error,), processes=(ProcessRecord(7, 1, (), 0.0, devices=devices),))
+    evidence = Evidence(runs=(run,))
+    told = [gap.what for gap in missing_evidence(evidence, derive_facts(evidence))]
+    assert ("device memory" in told) is asked
+    assert "kernel log" in told

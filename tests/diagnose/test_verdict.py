@@ -166,7 +166,8 @@ def test_a_device_that_ran_out_is_the_subject() -> None:
         (
             Incident(None, "vllm", "nothing left for the KV pool", "a.log:1"),
             {"engine__name": "vllm", "engine__kv_available_bytes": -GIB},
-            "Nothing left for the KV pool in vllm: -1.00 GiB left for keys and values.",
+            "Nothing left for the KV pool in vllm: weights and the rest alone take 1.00 GiB more than the engine may "
+            "use.",
         ),
         (
             Incident(None, "the program", "a GPU kernel ran out of on-chip resources", "a.log:1", is_memory=False),
