@@ -3,39 +3,76 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from oomdoctor.diagnose import pipeline
-from oomdoctor.playbook.load import Playbook, default_rules_directory
+from oomdoctor.playbook import load
+from oomdoctor.playbook.rule import Rule
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the processes that tests start keep their bytecode, where they may not write it beside the sources.
+    _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
+    _read_shipped_rules_once()
 
-    Otherwise each of them compiles what it imports anew: torch takes seconds.
+
+LONGEST_FIRST = ("device", "probe", "browser", "trust", "run", "sweep", "cli")
+"""Folders of tests that start processes: with several workers, what is short fills up the end."""
+SHARED = frozenset({"browser", "torch_server"})
+"""Fixtures of the session that take seconds to start: the tests of a folder that use one stay with one worker."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Half as many again as there are cores: about half of the time the tests wait for processes that they started."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    cores = len(os.sched_getaffinity(0))
+    return cores + (cores + 1) // 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """For `--dist loadgroup`: a file's tests stay together, so that what they share is made once; slow ones do not."""
+    if not hasattr(config, "workerinput"):
+        return
+    for number, item in enumerate(items):
+        file = item.path.relative_to(config.rootpath)
+        name = str(file)
+        if SHARED.intersection(getattr(item, "fixturenames", ())):
+            name = str(file.parent)
+        elif item.get_closest_marker("slow"):
+            name = f"{file}-{number}"
+        item.add_marker(pytest.mark.xdist_group(name))
+    items.sort(key=lambda item: _rank(item.path.parent.name))
+
+
+def _rank(folder: str) -> int:
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Let tests, and processes that they start, keep their bytecode, where it may not be written beside the sources.
+
+    Otherwise each of them compiles what it imports anew: torch takes seconds, and so do all the tests together.
     """
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        os.environ["PYTHONPYCACHEPREFIX"] = str(config.rootpath / ".pytest_cache" / "bytecode")
+        os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder)
+        sys.dont_write_bytecode = False
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shipped_rules_are_read_once() -> Iterator[None]:
+def _read_shipped_rules_once() -> None:
     """No test changes them, and reading them takes longer than most inputs."""
-    load_playbook = pipeline.load_playbook
+    shipped, load_rule = load.default_rules_directory(), load.load_rule
 
     @cache
-    def shipped(without: tuple[str, ...]) -> Playbook:
-        return load_playbook([default_rules_directory()], without=without)
+    def read_once(path: Path, without: frozenset[str]) -> Rule:
+        return load_rule(path, without)
 
-    def load(directories: Sequence[Path], *, without: tuple[str, ...]) -> Playbook:
-        if list(directories) == [default_rules_directory()]:
-            return shipped(without)
-        return load_playbook(directories, without=without)
+    def read(path: Path, without: Collection[str] = ()) -> Rule:
+        return read_once(path, frozenset(without)) if path.is_relative_to(shipped) else load_rule(path, without)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "load_playbook", load)
-        yield
+    load.load_rule = read

@@ -43,13 +43,13 @@ def shell(folder: Path, words: str, **variables: str) -> subprocess.CompletedPro
     ("words", "status"),
     [
         ("$O analyze - <&-", 3),
-        ("$O analyze a.log - <&-", 0),
+        pytest.param("$O analyze a.log - <&-", 0, marks=pytest.mark.extended),
         ("$O analyze - 0>written.log", 3),
         ("$O analyze a.log >&-", 2),
-        ("$O analyze a.log 2>&-", 0),
+        pytest.param("$O analyze a.log 2>&-", 0, marks=pytest.mark.extended),
         ("$O analyze gone.log 2>&-", 3),
         ("$O analyze a.log --output report.html <&- >&- 2>&-", 0),
-        ("$O analyze a.log --format html | true", 0),
+        pytest.param("$O analyze a.log --format html | true", 0, marks=pytest.mark.extended),
         ("$O analyze a.log --format html --fail-on possible | true", 1),
     ],
 )
@@ -58,7 +58,14 @@ def test_the_status_does_not_hang_on_the_streams(tmp_path: Path, words: str, sta
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("words", ["analyze a.log", "rules list", "rules check", "explain FRG001"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "analyze a.log",
+        "explain FRG001",
+        *(pytest.param(f"rules {name}", marks=pytest.mark.extended) for name in ("list", "check")),
+    ],
+)
 def test_a_full_disk_is_a_sentence(tmp_path: Path, words: str) -> None:
     done = shell(tmp_path, f"$O {words} > /dev/full")
     assert done.returncode == 2

@@ -19,7 +19,9 @@ from emulation.scenario import Scenario, load, machine_of, names
 from emulation.wheel import DEFAULT_TORCH, FURTHER_TORCH, environment
 
 from oomdoctor.bundle.read import StoredBundle, read_bundle
+from oomdoctor.diagnose import diagnose
 from oomdoctor.readers.snapshot import read_snapshot
+from oomdoctor.report import render
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -49,7 +51,7 @@ class Outcome:
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        report: dict[str, Any] = json.loads((self.folder / "report.json").read_text())
+        report: dict[str, Any] = json.loads(render(diagnose([self.folder]), "json"))
         return report
 
     @cached_property
@@ -101,7 +103,7 @@ def _check(outcome: Outcome) -> None:
 def _run(scenario: Scenario, folder: Path, torch: str) -> Outcome:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("OOMDOCTOR_", "PYTORCH_"))}
     with machine_of(scenario, torch) as machine:
-        command = [*WRAPPER, "--report", "always", "--output", str(folder), "--", *scenario.command()]
+        command = [*WRAPPER, "--report", "never", "--output", str(folder), "--", *scenario.command()]
         ended = subprocess.run(
             command, env=machine.variables(variables), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from oomdoctor.facts.registry import REGISTRY
@@ -56,19 +58,20 @@ CATALOGUE = {
 }
 
 
+@cache
 def offered(code: str) -> dict[str, Remedy]:
     """The remedies that the rule offers in what its matching cases describe, under any of the circumstances."""
     rule = PLAYBOOK.find(code)
     assert rule is not None, code
     found: dict[str, Remedy] = {}
     for case in rule.cases:
+        given = case_facts(case)
         for more in CIRCUMSTANCES if case.expect in MATCHED else ():
             facts = FactSet(REGISTRY)
             for name, value in {**more, "activity.sequences_per_request": 4}.items():
                 scope = REGISTRY[name].scope
                 facts.put(name, value, Source("case"), None if scope is Scope.INCIDENT else DEFAULT_MEMBER[scope])
             for name in REGISTRY:
-                given = case_facts(case)
                 for member in given.members(REGISTRY[name].scope) or (None,):
                     facts.put(name, given.value(name, member), Source("case"), member)
             for finding in match_rules(Playbook((rule,)), facts):

@@ -104,11 +104,11 @@ def test_an_anchor_far_into_a_gigantic_line() -> None:
 
 
 def test_repeats_are_counted_first_and_last_kept() -> None:
-    reading = read("a\n" + f"{OOM}\n" * 5000 + "b\n")
+    reading = read("a\n" + f"{OOM}\n" * 1500 + "b\n")
     first, last = [event for event in reading.events if event.kind is K.DEVICE_OOM]
-    assert (first.source.line, last.source.line) == (2, 5001)
+    assert (first.source.line, last.source.line) == (2, 1501)
     assert "repeats" not in first.fields
-    assert last.fields["repeats"] == 5000
+    assert last.fields["repeats"] == 1500
 
 
 def test_failed_tries_are_one_statement_whatever_their_numbers() -> None:
@@ -198,7 +198,7 @@ ANCHORS = sorted({pattern.anchor for family in ALL_FAMILIES for pattern in famil
     )
 )
 @example([b"\xff\xfe", b"Killed"])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_bytes_raise(parts: list[bytes]) -> None:
     read(b"".join(parts))
 
@@ -207,7 +207,7 @@ def test_no_bytes_raise(parts: list[bytes]) -> None:
     st.sampled_from(ANCHORS),
     st.sampled_from(["a", "1", " ", "a ", "1 ", "(", "x.", "[1,", "Error: ", "1.5 GiB ", "| ", "File "]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_line_takes_long(anchor: str, filler: str) -> None:
     started = time.process_time()
     read(f"{filler * 8000}{anchor}{filler * 8000}\n")

@@ -71,7 +71,7 @@ def test_work_on_ever_new_failures_is_bounded_and_the_first_and_the_last_are_kep
         return OOM.replace("2.50 GiB", f"{mib} MiB")
 
     end = "srun: error: node1: task 0: Out Of Memory\n"
-    count = 30_000
+    count = 15_000
     text = "".join(oom(number) for number in range(1, count // 2)) + START
     text += "".join(oom(number) for number in range(count // 2, count)) + end
     reading = read(text)
@@ -110,8 +110,8 @@ FLOODS = {
 
 @pytest.mark.parametrize(("line", "highest"), FLOODS.values(), ids=FLOODS)
 def test_the_highest_figure_is_read_wherever_it_stands(line, highest) -> None:
-    reading = read("".join(line(number, number == 15_000) for number in range(60_000)))
+    reading = read("".join(line(number, number == 9_000) for number in range(30_000)))
     fields = ("kv_usage", "peak_allocated_bytes")
     found = [event for event in reading.events if highest in [event.fields.get(name) for name in fields]]
-    assert [event.source.line for event in found] == [15_001]
+    assert [event.source.line for event in found] == [9_001]
     assert len(reading.events) <= 4001
