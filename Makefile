@@ -8,7 +8,7 @@ DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook catalogue bench clean
+.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook catalogue bench soak clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -70,6 +70,10 @@ bench: .venv/installed device
 	$(BIN)/python scripts/bench_log.py
 	$(BIN)/python scripts/bench_report.py
 	$(BIN)/python scripts/bench_device.py
+
+# A day under `oomdoctor run` in twenty minutes.
+soak: .venv/installed
+	$(BIN)/python scripts/soak.py
 
 clean:
 	rm -rf .venv build dist *.egg-info

@@ -56,38 +56,40 @@ class Sampler:
 
 
 class Thinner:
-    """Decides which samples are worth keeping, so that a run of weeks leaves megabytes, not gigabytes.
+    """Decides which samples are worth keeping: their number grows with the logarithm of the run's time.
 
-    In the first ten minutes all are. Later one is kept when a value has moved by a hundredth of the whole since the
-    last one kept, or when a thousandth of the run's time has passed.
+    In the first ten minutes all are. Later one is kept when a thousandth of the run's time has passed since the last
+    one, a third of that where a value has moved by a hundredth of the whole, and at once where it lies that much
+    beyond all that were kept. A day whose every sample moves leaves some 16,000.
     """
 
     EARLY_SECONDS = 600.0
-    MOST_MOVES = 100_000
-    """Samples kept for having moved; after that only those due by time."""
+    SHARE, SHARE_IF_MOVED = 1 / 1000, 1 / 3000
+    """Of the run's time: how long after the last one."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._kept_at = self._begun
-        self._values: tuple[int, ...] = ()
-        self._moves = 0
+        self._last: tuple[int, ...] = ()
+        self._least: tuple[int, ...] = ()
+        self._most: tuple[int, ...] = ()
 
     def keeps(self, values: tuple[int | None, ...], whole: int | None) -> bool:
         """Whether a sample with these values (bytes) is to be kept; `whole`: the bytes there are."""
-        now = time.monotonic()
-        known = tuple(value or 0 for value in values)
-        age = now - self._begun
-        threshold = (whole or 0) / 100
-        moved = len(known) != len(self._values) or any(
-            abs(new - old) > threshold for new, old in zip(known, self._values, strict=True)
-        )
-        if (
-            age > self.EARLY_SECONDS
-            and not (moved and self._moves < self.MOST_MOVES)
-            and now - self._kept_at < age / 1000
-        ):
+        now, known = time.monotonic(), tuple(value or 0 for value in values)
+        if self._last and not self._is_due(now, known, (whole or 0) / 100):
             return False
-        if moved and age > self.EARLY_SECONDS:
-            self._moves += 1
-        self._kept_at, self._values = now, known
+        self._least = tuple(map(min, known, self._least or known))
+        self._most = tuple(map(max, known, self._most or known))
+        self._kept_at, self._last = now, known
         return True
+
+    def _is_due(self, now: float, known: tuple[int, ...], threshold: float) -> bool:
+        age, since = now - self._begun, now - self._kept_at
+        if age <= self.EARLY_SECONDS or since >= age * self.SHARE:
+            return True
+        bounds = zip(known, self._least, self._most, strict=True)
+        if any(value < least - threshold or value > most + threshold for value, least, most in bounds):
+            return True
+        moved = any(abs(new - old) > threshold for new, old in zip(known, self._last, strict=True))
+        return moved and since >= age * self.SHARE_IF_MOVED

@@ -72,3 +72,17 @@ def test_a_long_run_keeps_what_moves_and_a_sample_now_and_then(monkeypatch):
     assert 1500.0 in kept
     assert 1500.5 in kept
     assert len(kept) < 2600
+
+
+def test_a_day_in_which_every_sample_moves_leaves_megabytes_and_the_highest(monkeypatch):
+    now, kept = 0.0, []
+    monkeypatch.setattr(sampler.time, "monotonic", lambda: now)
+    thinner = Thinner()
+    for step in range(2 * 86_400):
+        now = step * 0.5
+        value = 90 if step == 120_001 else 10 if step == 120_002 else 40 + 10 * (step % 3)
+        if thinner.keeps((value,), 100):
+            kept.append((now, value))
+    assert 10_000 < len(kept) < 18_000
+    assert (60_000.5, 90) in kept
+    assert (60_001.0, 10) in kept

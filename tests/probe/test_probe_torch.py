@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 from stub_torch import RECORD, write_stub
-from watched import Harness
+from watched import SITE, Harness
 
 from oomdoctor.run.handshake import Handshake
 
@@ -396,6 +396,29 @@ print(threading.active_count(), len(threading.enumerate()))
     assert harness.run(harness.script(text)).stdout == b"1 1\n"
     samples = harness.records("allocator")
     assert [(sample["device"], sample["allocated_bytes"]) for sample in samples] == [(0, 1 << 20), (0, 2 << 20)]
+
+
+def test_a_day_of_samples_is_thinned_and_its_peaks_are_kept(harness: Harness) -> None:
+    write_stub(harness.folder, "2.14")
+    text = f"""
+import sys
+sys.path.insert(0, {str(SITE)!r})
+from _oomdoctor_probe import sampler
+import torch
+torch.cuda._lazy_init()
+now, kept, state = 0.0, [], dict(device=0, peak_reserved_bytes=100, peak_allocated_bytes=100, allocated_bytes=0)
+sampler.time.monotonic = lambda: now
+sampler.read_state = lambda torch, device: dict(state) if device == 0 else {{}}
+sampler.records.write = lambda kind, **fields: kept.append((now, fields["peak_reserved_bytes"]))
+watch = sampler._Sampler(torch)
+for second in range(86_400):
+    now, state["allocated_bytes"] = float(second), second % 7
+    if second == 50_001: state["peak_reserved_bytes"] = 102
+    watch.sample()
+watch.sample(last=True)
+print(5_000 < len(kept) < 6_000, len([at for at, _ in kept if at <= 600]), (50_001.0, 102) in kept, kept[-1][0])
+"""
+    assert harness.run(harness.script(text), probe=False).stdout == b"True 601 True 86399.0\n"
 
 
 @pytest.mark.parametrize(("wanted", "used"), [(True, True), (True, False), (False, True)])

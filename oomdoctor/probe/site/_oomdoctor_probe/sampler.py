@@ -1,5 +1,8 @@
 """Records the allocator's figures once a second, from when CUDA is initialised to the end of the process.
 
+After ten minutes they are recorded when a thousandth of that time has passed since the last ones, or a peak has grown
+by a hundredth, so that a day of training leaves 2 MB and not 30.
+
 A forked child has no such thread and needs none: CUDA cannot be used in the child of a process that had initialised
 it, and a child that initialises CUDA itself starts its own through torch's queue.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import time
 
 from . import finish, handshake, history, identity, records
 from .allocator import read_state, reserved_bytes
@@ -22,6 +26,9 @@ _INTERVAL_SECONDS = 1.0
 _LOOKS = 10
 """Looks in that time, where stacks depend on what is seen. A look at one device takes some 30 µs."""
 _PATIENCE_SECONDS = 0.5
+_EARLY_SECONDS = 600.0
+_SHARE = 1 / 1000
+_PEAKS = ("peak_allocated_bytes", "peak_reserved_bytes")
 
 
 class _Sampler:
@@ -30,7 +37,9 @@ class _Sampler:
     def __init__(self, torch: Any) -> None:
         self.pid = os.getpid()
         self._torch = torch
+        self._begun = time.monotonic()
         self._last: dict[int, dict[str, int | None]] = {}
+        self._recorded_at: dict[int, float] = {}
         # Held while the thread shall run: waiting for it is a sleep that stop() can end.
         self._running = _thread.allocate_lock()
         self._running.acquire()
@@ -58,15 +67,25 @@ class _Sampler:
             history.follow(self._torch, {device: size for device, size in reserved.items() if size})
 
     @guarded("sampling the allocator")
-    def sample(self) -> None:
-        """Record each device that torch has reserved memory on, if its figures have changed."""
+    def sample(self, last: bool = False) -> None:
+        """Record each device that torch has reserved memory on, if its figures have changed and are due."""
         if not self._torch.cuda.is_initialized():
             return
         for device in range(self._torch.cuda.device_count()):
             state = read_state(self._torch, device)
             if state and state["peak_reserved_bytes"] and state != self._last.get(device):
+                if not last and not self._is_due(device, state):
+                    continue
                 self._last[device] = state
+                self._recorded_at[device] = time.monotonic()
                 records.write("allocator", pid=self.pid, rank=identity.rank(), **state)
+
+    def _is_due(self, device: int, state: dict[str, int | None]) -> bool:
+        now = time.monotonic()
+        age, known = now - self._begun, self._last.get(device)
+        if age <= _EARLY_SECONDS or known is None or now - self._recorded_at[device] >= age * _SHARE:
+            return True
+        return any((state[name] or 0) > (known[name] or 0) * 1.01 for name in _PEAKS)
 
     def sample_at_end(self) -> None:
         """The only sample, where no thread was started."""
@@ -82,7 +101,7 @@ class _Sampler:
 
     def _sample_last(self) -> None:
         """What torch had at the end and, where that is wanted, what the driver says of the process at that moment."""
-        self.sample()
+        self.sample(last=True)
         if self._last and handshake.is_asked_at_end():
             handshake.ask(b"end")
 
