@@ -67,7 +67,8 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
     failures = processes.failures("device-oom")
     watched = {process.pid for process in known} | {record.pid for record in failures}
     looks = _device_readings(bundle.supervisor, f"{shown}supervisor.records")
-    devices = number_devices(tuple(_with_own(look, watched) for look in looks), known, variables)
+    inner = _inner_pids(bundle.supervisor)
+    devices = number_devices(tuple(_with_own(look, watched, inner) for look in looks), known, variables)
     end = next(iter(bundle.supervisor.of_kind("exit")), None)
     started = _number(manifest.get("started"))
     run = RunRecord(
@@ -116,11 +117,26 @@ _OWN_SIZES = (
 _FRAME_FIELDS = ("file", "line", "function", "code")
 
 
-def _with_own(look: DeviceReading, watched: set[int]) -> DeviceReading:
+def _inner_pids(supervisor: Records) -> dict[int, int]:
+    """The driver's number of a process → the one that the probe in it recorded, where that is another."""
+    told = {
+        _size(record.data.get("pid")): _size(record.data.get("inner_pid")) for record in supervisor.of_kind("namespace")
+    }
+    known = {pid: inner for pid, inner in told.items() if pid is not None and inner is not None}
+    return {pid: inner for pid, inner in known.items() if list(known.values()).count(inner) == 1}
+
+
+def _with_own(look: DeviceReading, watched: set[int], inner: Mapping[int, int]) -> DeviceReading:
     """A process that the probe was in is the command's, also where the supervisor had not seen it start."""
     if look.processes is None:
         return look
-    return replace(look, processes=tuple(replace(p, own=True) if p.pid in watched else p for p in look.processes))
+
+    def known(process: DeviceProcess) -> DeviceProcess:
+        if process.pid is not None and process.pid in inner:
+            return replace(process, pid=inner[process.pid])
+        return replace(process, own=True) if process.pid in watched else process
+
+    return replace(look, processes=tuple(map(known, look.processes)))
 
 
 class _Processes:

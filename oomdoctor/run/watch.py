@@ -10,6 +10,7 @@ from ..bundle.redact import mask_text
 from ..bundle.write import BundleWriter
 from ..collect.cgroup import find_memory_cgroup, read_pressure, read_system_oom_kills
 from ..collect.host import Tree, TreeReader, read_host, read_limits
+from ..collect.namespace import in_the_first_namespace, inner_pid
 from ..collect.nvml import Nvml
 from ..collect.sampler import Sampler, Thinner
 from ..language import N_
@@ -44,6 +45,8 @@ class Watch:
         self._host_thinner = Thinner()
         self._device_thinners: dict[int, Thinner] = {}
         self._devices_seen = threading.Event()
+        self._translated: set[int] = set()
+        self._whose_unknown = False
         self._unseen: list[tuple[str, str, str]] = []
         self._handshake = Handshake(socket_path, self._look_now, self._look_at_end) if socket_path is not None else None
 
@@ -143,12 +146,23 @@ class Watch:
     def _write_devices(self, readings: tuple[DeviceReading, ...], always: bool = False, asked: bool = False) -> None:
         for reading in readings:
             self._devices_seen.set()
+            self._translate(reading.processes or ())
             thinner = self._device_thinners.setdefault(reading.index, Thinner())
             if thinner.keeps((reading.used_bytes,), reading.total_bytes) or always:
                 fields = {name: value for name, value in vars(reading).items() if name != "source"}
                 fields["processes"] = None if reading.processes is None else [vars(one) for one in reading.processes]
                 fields["at_failure"] = asked
                 self._writer.append("device", {**fields, "time": reading.time_seconds})
+
+    def _translate(self, processes: tuple[DeviceProcess, ...]) -> None:
+        """Record what the command's processes call themselves, where they live in a PID namespace of their own."""
+        for process in processes:
+            self._whose_unknown |= process.own is None
+            if process.own and process.pid is not None and process.pid not in self._translated:
+                self._translated.add(process.pid)
+                inner = inner_pid(process.pid)
+                if inner is not None:
+                    self._writer.append("namespace", {"pid": process.pid, "inner_pid": inner})
 
     def _look_at_end(self) -> None:
         """A process that used a device is about to end, and still holds what it did."""
@@ -205,6 +219,14 @@ class Watch:
             else:
                 why = N_("NVML names no device") if devices_in_time else N_("NVML did not answer")
             unseen.append((N_("device memory"), why, N_("nvidia-smi, while the command runs")))
+        if self._whose_unknown and in_the_first_namespace() is False:
+            unseen.append(
+                (
+                    N_("whose the processes on the devices are"),
+                    N_("NVML tells their numbers outside of this container, which cannot be translated inside"),
+                    N_("start the container with --pid=host"),
+                )
+            )
         if self._kernel.reason is not None:
             unseen.append((N_("kernel log"), self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))
         if self._group is None:

@@ -202,6 +202,21 @@ def test_no_json_makes_it_raise(tmp_path, manifest, supervisor, probe):
     str(run).encode("utf-8")
 
 
+def test_a_process_of_another_namespace_is_known_by_the_number_it_has_for_itself(tmp_path):
+    """The driver tells the outer number, the probe the inner one; two that call themselves alike stay as they were."""
+    on_card = [{"pid": pid, "used_bytes": pid, "own": True} for pid in (900, 901, 902)]
+    told = [
+        {"kind": "namespace", "time": 1, "pid": pid, "inner_pid": inner}
+        for pid, inner in ((900, 42), (901, 7), (902, 7))
+    ]
+    look = {"kind": "device", "time": 1, "index": 0, "used_bytes": 2703, "processes": on_card}
+    probe = [{"kind": "process", "time": 1, "pid": 42, "ppid": 1, "argv": ["python"], "python": "3.11.7"}]
+    (reading,) = read_run(write(tmp_path / "i", {}, [*told, look], probe)).run.device_readings
+    assert [(each.pid, each.used_bytes, each.own) for each in reading.processes] == [
+        (42, 900, True), (901, 901, True), (902, 902, True),
+    ]  # fmt: skip
+
+
 def test_a_failure_written_again_when_more_is_known_is_one_failure(tmp_path):
     told = {"time": 1, "device": 0, "requested_bytes": 1, "exception_type": "MemoryError", "is_memory_error": True}
     held = {"type": "list", "holder": "local 'x'", "file": None, "line": None, "function": None}
