@@ -69,6 +69,7 @@ bench: .venv/installed device
 	$(BIN)/python scripts/bench.py
 	$(BIN)/python scripts/bench_log.py
 	$(BIN)/python scripts/bench_report.py
+	$(BIN)/python scripts/bench_run.py
 	$(BIN)/python scripts/bench_device.py
 
 # A day under `oomdoctor run` in twenty minutes.

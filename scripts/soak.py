@@ -54,20 +54,21 @@ def work(speed: float, hours: float) -> None:
     """Be the command that is watched."""
     steps, whole = round(hours * 3600), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     torch = _device(speed)
-    begun, held, tensors = time.monotonic(), b"", []
-    for step in range(steps):
+    begun, step, held, tensors = time.monotonic(), 0, b"", []
+    while step < steps:
         print(_LINE.format(step=step), flush=True)
         held = b"" if held else bytes(whole // 40)  # address space only
         if torch is not None:
             tensors = [torch.empty((1 + step % 7) << 20, device="cuda")]
-        if step % 300 == 0:
+        time.sleep(max(0.0, begun + step / speed - time.monotonic()))
+        before, step = step, max(step + 1, int((time.monotonic() - begun) * speed))
+        if before // 300 != step // 300:
             subprocess.run([sys.executable, "-c", "pass"], check=True)
-        if step % 600 == 0:
+        if before // 600 != step // 600:
             try:
                 bytearray(1 << 60)
             except MemoryError:
                 print("skipped a batch", file=sys.stderr, flush=True)
-        time.sleep(max(0.0, begun + step / speed - time.monotonic()))
     del held, tensors
 
 
