@@ -167,8 +167,10 @@ def main() -> None:
     parser.add_argument("--crashes", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        loops(Path(name), options.processes, options.rounds)
-        crashes(Path(name), options.crashes)
+        if options.processes:
+            loops(Path(name), options.processes, options.rounds)
+        if options.crashes:
+            crashes(Path(name), options.crashes)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,18 @@ def reserved_bytes(torch: Any, device: int) -> int:
     return _figure(torch.cuda.memory_stats_as_nested_dict(device), _FIGURES["reserved_bytes"]) or 0
 
 
+def events_so_far(torch: Any) -> int | None:
+    """About how many events the allocators have had: an allocation is one, a free two. None: not told."""
+    total = 0
+    for device in range(torch.cuda.device_count()):
+        figures = torch.cuda.memory_stats_as_nested_dict(device)
+        made, freed = (_figure(figures, ("allocation", "all", name)) for name in ("allocated", "freed"))
+        if figures and (made is None or freed is None):
+            return None
+        total += (made or 0) + 2 * (freed or 0)
+    return total
+
+
 def _figure(figures: Any, path: tuple[str, ...]) -> int | None:
     """The figure at the end of a path through dicts in dicts; None where it is not there."""
     for name in path:

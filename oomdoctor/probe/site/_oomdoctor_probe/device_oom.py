@@ -17,7 +17,7 @@ import os
 import sys
 from time import monotonic, time
 
-from . import error_hook, finish, frames, handshake, identity, records
+from . import error_hook, finish, frames, handshake, identity, records, reserve, room
 from .allocator import read_state, write_states
 from .guard import guarded
 from .snapshot import write_snapshot
@@ -41,6 +41,8 @@ _ALWAYS_IN_FULL = 3
 """So many get a snapshot and a census at once: of a later one that ends the program only what is left after it."""
 _REST_SECONDS = 5.0
 """At least this long between two snapshots, and ten times as long as the last one took."""
+_CENSUS_BYTES = 64 << 20
+"""Room on the host for a census, which notes each object that it looks at."""
 _SNAPSHOT_BUDGET_SECONDS = 60.0
 """All snapshots of a process together; a single one cannot be interrupted."""
 
@@ -90,11 +92,16 @@ class _Observer:
             # A forked child inherits the observer, not what it has seen.
             self._begin()
         self.count += 1
-        about = self._describe("oom", self.count, int(device), int(requested), int(total), int(free))
-        self._unsnapped = about
-        grown = int(requested) > _MUCH_LARGER * self._largest_requested
-        self._largest_requested = max(self._largest_requested, int(requested))
-        if self._record(about, always=grown):
+        reserve.release()  # the host may be full as well: the record comes first
+        try:
+            about = self._describe("oom", self.count, int(device), int(requested), int(total), int(free))
+            self._unsnapped = about
+            grown = int(requested) > _MUCH_LARGER * self._largest_requested
+            self._largest_requested = max(self._largest_requested, int(requested))
+            wanted = self._record(about, always=grown)
+        finally:
+            reserve.take()
+        if wanted:
             handshake.ask()
             self.snapshot()
 
@@ -241,6 +248,7 @@ class _Observer:
         """Write down who holds the memory."""
         from . import census, census_growth
 
+        room.require(_CENSUS_BYTES)
         if self._lengths is None:
             self._lengths = census_growth.Lengths()
         found = census.take(self._torch, blocks, census.seconds(), failing=failing, lengths=self._lengths)

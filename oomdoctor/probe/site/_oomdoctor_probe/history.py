@@ -79,6 +79,11 @@ def is_adaptive() -> bool:
     return _State.adaptive
 
 
+def most_events() -> int:
+    """How many are kept; 0 where history is off."""
+    return _State.entries
+
+
 @guarded("switching stacks")
 def follow(torch: Any, reserved: Mapping[int, int]) -> None:
     """Switch stacks on when memory gets tight, and off again when it no longer is. Takes device → reserved bytes."""
