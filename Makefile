@@ -1,6 +1,7 @@
 # Everything happens in .venv; nothing else on the machine is touched.
 PYTHON ?= python3
-PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+# loadfile: what the tests of a file share is made once.
+PYTEST_ARGS ?= -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 # `make test TORCH=` leaves torch out (a large download on some platforms); tests that need it are then skipped.
 TORCH ?= torch==2.13.0
 # As FURTHER_TORCH of tests/device/emulation/wheel.py.

@@ -21,8 +21,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 LONGEST_FIRST = ("device", "probe", "browser", "trust", "run", "sweep", "cli")
 """Folders of tests that start processes: with several workers, what is short fills up the end."""
-SHARED = frozenset({"browser", "torch_server"})
-"""Fixtures of the session that take seconds to start: the tests of a folder that use one stay with one worker."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -36,18 +34,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: a file's tests stay together, so that what they share is made once; slow ones do not."""
-    if not hasattr(config, "workerinput"):
-        return
-    for number, item in enumerate(items):
-        file = item.path.relative_to(config.rootpath)
-        name = str(file)
-        if SHARED.intersection(getattr(item, "fixturenames", ())):
-            name = str(file.parent)
-        elif item.get_closest_marker("slow"):
-            name = f"{file}-{number}"
-        item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: _rank(item.path.parent.name))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _rank(item.path.parent.name))
 
 
 def _rank(folder: str) -> int:

@@ -332,12 +332,55 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         Item(
             "no memory left",
             "the reserve first, then a small record, then the rest",
-            ("probe/test_probe_memory_errors::test_the_smallest_allocation_fails",),
+            (
+                "probe/test_probe_memory_errors::test_the_smallest_allocation_fails",
+                "probe/test_probe_room::test_the_reserve_is_enough_for_the_record",
+            ),
+        ),
+        Item(
+            "a device fails while the host is nearly full (RLIMIT_AS; control groups of version 1 and 2 as fixtures)",
+            "a snapshot or census is taken only where there is room",
+            (
+                "probe/test_probe_room::test_snapshot_and_census_follow_if_there_is_room",
+                "probe/test_probe_room::test_what_a_group_leaves_is_less_its_cached_files",
+            ),
+        ),
+        Item(
+            "a run of a day",
+            "number of samples kept, the highest among them",
+            (
+                "collect/test_sampler::test_a_day_in_which_every_sample_moves_leaves_megabytes_and_the_highest",
+                "probe/test_probe_torch::test_a_day_of_samples_is_thinned_and_its_peaks_are_kept",
+            ),
         ),
         Item(
             "a control group that kills both",
             "a readable bundle",
             ("trust/test_failing_places::test_a_group_that_kills_both_leaves_a_readable_bundle",),
+        ),
+    ),
+    "Devices and their numbers": (
+        Item(
+            "UUIDs, CUDA_VISIBLE_DEVICES by place, UUID or part of it, CUDA_DEVICE_ORDER, slices of a card (MIG)",
+            "the command's number of each card, or that it is not known",
+            (
+                "readers/test_numbering::test_the_processes_word_counts_before_the_variable",
+                "readers/test_numbering::test_without_their_word_the_variable_counts",
+                "readers/test_numbering::test_cards_that_differ_are_numbered_by_speed_unless_told_otherwise",
+                "readers/test_numbering::test_a_value_that_names_no_card_makes_the_numbers_unknown",
+                "readers/test_numbering::test_processes_that_differ_make_the_numbers_unknown",
+                "device/test_device::test_cuda_sees_the_visible_devices_and_nvml_sees_all",
+            ),
+        ),
+        Item(
+            "processes in a PID namespace of their own, seen from outside (NSpid); the supervisor inside one",
+            "one number of a process; or said not to be known",
+            (
+                "collect/test_namespace::test_its_own_number_is_read",
+                "collect/test_namespace::test_the_command_s_own_numbers_are_recorded_once",
+                "collect/test_namespace::test_numbers_that_cannot_be_translated_are_said_to_be",
+                "readers/test_bundle::test_a_process_of_another_namespace_is_known_by_the_number_it_has_for_itself",
+            ),
         ),
     ),
     "Verdicts on death": (
