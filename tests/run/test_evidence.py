@@ -69,6 +69,7 @@ def test_a_killed_supervisor_leaves_a_readable_bundle_and_an_unharmed_command(tm
     with open(out, "wb") as stream:
         process = subprocess.Popen(wrapped([PYTHON, "-c", script], folder), stdout=stream, cwd=tmp_path)
         wait_until(lambda: b"step 2" in out.read_bytes())
+        wait_until(lambda: b'"kind":"sample"' in (folder / "supervisor.records").read_bytes())
         process.kill()
         process.wait()
     command = int(out.read_text().split()[0])
