@@ -50,7 +50,7 @@ CRASH = """
 import torch
 kept = [torch.empty(1 << 20, device="cuda") for _ in range(400)]
 for step in range(50_000): torch.empty(1000 + step % 99, device="cuda")
-kept.append(torch.empty(1 << 50, dtype=torch.uint8, device="cuda"))
+kept.append(torch.empty(30 << 30, dtype=torch.uint8, device="cuda"))
 """
 _TICKS = os.sysconf("SC_CLK_TCK")
 
