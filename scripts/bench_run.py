@@ -115,7 +115,8 @@ def loops(folder: Path, processes: int, rounds: int) -> None:
         between.append(statistics.median(b / a for a, b in mine))
     print(
         f"a Python loop that allocates: {statistics.median(b / a for a, b in pairs):.3f} (goal 1.01), of pairs of"
-        f" processes {min(between):.3f} … {max(between):.3f}; {sum(a for a, _ in pairs):.0f} s bare;"
+        f" processes {min(between):.3f} … {max(between):.3f}, least / least"
+        f" {min(b for _, b in pairs) / min(a for a, _ in pairs):.3f}; {sum(a for a, _ in pairs):.0f} s bare;"
         f" the supervisor beside it {statistics.median(beside):.1%} of a core",
         flush=True,
     )
