@@ -27,6 +27,7 @@ from ..facts.recorded_window import recorded_windows
 from ..facts.series import all_series
 from ..facts.simulation import Tell
 from ..facts.stack_trees import stack_trees
+from ..facts.told import ONLY_TOLD, with_told_failure
 from ..language import LANGUAGES, N_, _, chosen
 from ..model.diagnosis import Diagnosis, Environment, Verdict
 from ..model.evidence import Evidence
@@ -83,6 +84,7 @@ def diagnose_evidence(
     """The diagnosis of evidence that is already read."""
     evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
+    evidence, headline = with_told_failure(evidence)
     known, refused = _model(model, evidence)
     facts, reckoned = derive_all(evidence, known, simulating)
     findings = match_rules(playbook, facts)
@@ -123,6 +125,7 @@ def diagnose_evidence(
         notes=(
             *order,
             *refused,
+            *(() if headline is None else (_(ONLY_TOLD).format(source=headline.source),)),
             *(() if reckoned.why_not is None or quoted else (_(_NOTHING).format(why=reckoned.why_not),)),
             *notes_on_looks(told, facts),
             *notes_on_figures(told, facts, findings),

@@ -26,6 +26,7 @@ from .frames import (
     phase_of,
     places_adapters,
     restores_saved_device,
+    touches_device_first,
     users_frame,
     uses_trainer,
 )
@@ -122,6 +123,8 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.data_parallel", True, source)
     if is_convolution(frames):
         facts.put("activity.convolution", True, source)
+    if touches_device_first(frames):
+        facts.put("activity.makes_context", True, source)
     facts.put("activity.restores_saved_device", restores_saved_device(frames), source)
     if places_adapters(frames):
         facts.put("activity.adapter_weights", True, source)

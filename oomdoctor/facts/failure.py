@@ -199,6 +199,8 @@ def _put_cap(event: LogEvent, member: str, facts: FactSet, kind: str) -> None:
     if allowed is not None:
         facts.put("oom.allowed_is_round", allowed % _ROUND_BYTES == 0, event.source, member)
         facts.put("oom.capped_by", kind, event.source)
+    elif event.fields.get("pool_at_maximum") is True:
+        facts.put("oom.capped_by", "pool-limit", event.source)
 
 
 def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:

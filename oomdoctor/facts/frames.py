@@ -52,6 +52,11 @@ _OPERATIONS = (
         r"optim\w*\.step\(",
         r"momentum_buffer",
         r"\|_multi_tensor_\w+\|",
+        r"\binitialize_optimizer_states\b",
+        r"\b_configure_(?:zero|fp16|bf16|fp32)_optimizer\b",
+        r"\bDeepSpeedZeroOptimizer\w*\(",
+        r"zero/stage\w*\.py\|__init__",
+        r"optimizer_apply_gradients|optimizer\.apply_gradients\(",
     ),
     _sign(
         "checkpoint",
@@ -61,6 +66,8 @@ _OPERATIONS = (
         r"save_pretrained",
         r"torch\.save",
         r"save_\w{0,40}checkpoint",
+        r"\b_?load_opt(?:im\w*)?(?:_and_scheduler)?(?:_state\w*)?\(",
+        r"\|_?load_opt(?:im\w*)?(?:_and_scheduler)?(?:_state\w*)?\|",
         r"torch/serialization\.py\|_?save\|",
         r"safetensors/\w+\.py\|(?:save_file|_flatten|_tobytes|save)\|",
         r"_unshard_params_for_summon",
@@ -131,6 +138,7 @@ _OPERATIONS = (
         r"einsum\([^)]*\bq\w*\s*,\s*k",
         r"\|\w*att(?:n|end|ention)\w*\|.*(?:softmax\(|einsum\(|matmul\(|bmm\(|baddbmm\(|\w\s@\s\w)",
         r"attn_weights",
+        r"\batt(?:n|ention)?\w{0,20}\s*=\s*(?:torch\.|F\.|tf\.)?(?:matmul|bmm|einsum|softmax)\(",
         r"\b(?:matmul_result|attn_scores?|att_scores?|attention_weights)\w*\s*=",
         r"attention_scores",
         r"attention_probs",
@@ -215,6 +223,7 @@ _PHASES = (
         r"\|save_pretrained\|",
         r"torch\.save\(",
         r"\|save_\w{0,40}checkpoint\|",
+        r"\|_?load_opt(?:im\w*)?(?:_and_scheduler)?(?:_state\w*)?\||\boptim\w*\.load_state_dict\(",
         r"torch/serialization\.py\|_?save\|",
         r"safetensors/\w+\.py\|(?:save_file|save)\|",
         r"fsdp_save",
@@ -298,6 +307,13 @@ _BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cp
 _CONVOLVES = re.compile(
     r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
 )
+_COMPUTES = re.compile(
+    r"\b(?:torch|F|functional|tf|jnp|cp|cupy)\.(?:cat|concat|stack|matmul|mm|bmm|baddbmm|einsum|cdist|outer|kron|softmax"
+    r"|exp|pow|where|repeat_interleave|meshgrid|fft\.\w{1,12}|conv\w{1,12}|dot|tensordot)\("
+)
+_MAKES_CONTEXT = re.compile(
+    r"torch/cuda/__init__\.py\|(?:_lazy_init|init|set_device)\||torch\._C\._cuda_(?:init|setDevice)\("
+)
 _RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
 _LOADS = re.compile(r"torch\.load\(")
 _CHAT_PROGRAMS = re.compile(r"\b(?:KoboldAI|TavernAI|SillyTavern|oobabooga|text-generation-webui)\b", re.IGNORECASE)
@@ -338,7 +354,8 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
     `cross_entropy(model(x), y)` a failure inside the model is not about the loss.
     """
     inside_module = in_forward = False
-    for frame in reversed(list(frames)):
+    frames = list(frames)
+    for frame in reversed(frames):
         text = _text(frame)
         for sign in _OPERATIONS:
             if sign.pattern.search(text) and not (inside_module and sign.name not in _PLACES):
@@ -346,7 +363,19 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
         forward = frame.function == "forward"
         inside_module = inside_module or (forward and not _TORCH.search(frame.file))
         in_forward = in_forward or forward
-    return "activation" if in_forward else None
+    return "activation" if in_forward or computes(frames) else None
+
+
+def computes(frames: Iterable[StackFrame]) -> bool:
+    """Whether the innermost frame that shows its code combines tensors into a new one."""
+    code = next((frame.code for frame in reversed(list(frames)) if frame.code), "")
+    return _COMPUTES.search(code) is not None
+
+
+def touches_device_first(frames: Iterable[StackFrame]) -> bool:
+    """Whether the failing call made the process's context on the device: nothing of it can have been there before."""
+    known = list(frames)
+    return bool(known) and _MAKES_CONTEXT.search(_text(known[-1]).replace("\\", "/")) is not None
 
 
 def operation_of_node(name: str | None) -> str | None:

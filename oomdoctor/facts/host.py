@@ -19,6 +19,8 @@ from .tensor_size import requested_bytes
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp", "java", "v8"}
 _HEAP_POOLS = {"heap", "metaspace", "direct", "thread", "native"}
+_OF_A_DEVICE = re.compile(r"\bCUDA|\bcuda[A-Z_]|\bRMM\b|\brmm/|\bGPU\b|\bhip[A-Z]")
+"""A MemoryError's message about the memory of a device, as libraries for devices raise it."""
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -80,7 +82,8 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         if event.word("reported_by") == "dataloader":
             facts.put("host.worker_died", True, event.source)
     for event in evidence.of_kind(EventKind.EXCEPTION):
-        if event.word("exception_type") in ("MemoryError", "numpy.core._exceptions._ArrayMemoryError"):
+        is_memory_error = event.word("exception_type") in ("MemoryError", "numpy.core._exceptions._ArrayMemoryError")
+        if is_memory_error and not _OF_A_DEVICE.search(event.word("message") or ""):
             facts.put("host.memory_error", True, event.source)
 
 

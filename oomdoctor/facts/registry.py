@@ -124,6 +124,7 @@ _SPECS = (
     FactSpec("activity.during_training", FLAG, INCIDENT, "the frames show a training step (loss, backward, optimizer, trainer)"),
     FactSpec("activity.uses_trainer", FLAG, INCIDENT, "the stack goes through transformers' Trainer (or one built on it)"),
     FactSpec("activity.caller", TEXT, INCIDENT, "whose code called torch: 'own', or the installed package's name"),
+    FactSpec("activity.makes_context", FLAG, INCIDENT, "the failing call made the process's context on the device, before anything of it could be there"),
     FactSpec("activity.convolution", FLAG, INCIDENT, "the failing call is a convolution: it asked for the result, or for the workspace of its algorithm"),
     FactSpec("activity.restores_saved_device", FLAG, INCIDENT, "torch.load was putting tensors back on the device that the file names, and the call maps them nowhere else"),
     FactSpec("activity.adapter_weights", FLAG, INCIDENT, "a serving engine was making room for an adapter (LoRA), or loading one"),

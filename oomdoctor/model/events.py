@@ -34,7 +34,7 @@ class EventKind(str, Enum):
     reserved_unallocated_bytes, private_pool_bytes (free blocks of graph pools), allowed_bytes (a fraction was set),
     process_used_bytes (this process by NVML), other_processes (tuple of (pid or None, bytes)), other_bytes (mps: this process's memory
     outside the allocator), shape (tuple), dtype, node (the operation of a graph, by its name), buffer_limit_bytes (of a single block),
-    pool (mps: private|shared), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
+    pool (mps: private|shared), pool_at_maximum (True: a pool that may not grow any more), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
     generation (the message form: 'cached' <=1.3, 'reserved' 1.4-2.0, 'sentences' >=2.1, 'bare'), wrapped_by (an engine's own sentence),
     capacity_unknown (True for NVML artefacts such as 17179869184 GiB)"""
     DEVICE_OOM_TRY = "device-oom-try"
@@ -47,6 +47,8 @@ class EventKind(str, Enum):
     code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
     PEER_LOST = "peer-lost"
     """A rank says that another one is gone: library (nccl|gloo|…). What follows from a failure elsewhere"""
+    TOLD_IN_WORDS = "told-in-words"
+    """The headline of a pasted report says that device memory ran out"""
     # --- Python ---------------------------------------------------------------------------------------------
     EXCEPTION = "exception"
     """A traceback. exception_type, message, frames (tuple of (file, line or None, function, code), outermost first; a
@@ -74,7 +76,7 @@ class EventKind(str, Enum):
     included: macOS), reported_by (kubelet: it retells the kernel's line), platform (macos)"""
     MEMORY_LIMIT_HIT = "memory-limit-hit"
     """A job system or container says its own memory limit was hit; with of_node (True) that the node's memory was nearly full.
-    system (slurm|kubernetes|docker|ray|systemd|yarn|…), limit_bytes, used_bytes, sampled_bytes (the most that accounting sampled, which may
+    system (slurm|kubernetes|docker|ray|systemd|yarn|colab|kaggle|…), limit_bytes, used_bytes, sampled_bytes (the most that accounting sampled, which may
     have missed the peak), total_bytes, threshold (0..1) or threshold_bytes (to be left on the node), available_bytes, count, step (of the job),
     program (the evicted container), container_used_bytes and container_request_bytes (of it), top_processes (tuple of (pid, bytes, command))"""
     SHM_EXHAUSTED = "shm-exhausted"

@@ -119,3 +119,43 @@ def test_ranks_by_the_launch_line():
     assert facts_of(oom(rank=0), command="torchrun --nproc_per_node=8 train.py").value("ranks.count") == 8
     assert facts_of(oom(rank=0), command="accelerate launch --num_processes 4 t.py").value("ranks.count") == 4
     assert facts_of(oom(rank=0), command="torchrun --nproc-per-node gpu train.py").value("ranks.count") is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "operation"),
+    [
+        (("engine.py", 8, "_configure_zero_optimizer", "optimizer = make("), "optimizer-state"),
+        (("zero.py", 8, "__init__", "self.initialize_optimizer_states()"), "optimizer-state"),
+        (("resume.py", 8, "_load_optimizer_and_scheduler", "blob = torch.load(path)"), "checkpoint"),
+        (("graph.py", 8, "learn", "attention = torch.matmul(h, h.transpose(0, 1))"), "attention-scores"),
+        (("graph.py", 8, "pairs", "both = torch.cat([left, right], dim=-1)"), "activation"),
+        (("graph.py", 8, "pairs", "both = list(left)"), None),
+    ],
+)
+def test_more_of_what_asked_for_the_memory(frame, operation):
+    assert facts_of(oom(), traceback(frame)).value("activity.operation") == operation
+
+
+@pytest.mark.parametrize(
+    ("frame", "makes"),
+    [
+        (("/x/torch/cuda/__init__.py", 302, "_lazy_init", "torch._C._cuda_init()"), True),
+        (("/x/torch/cuda/__init__.py", 420, "set_device", "torch._C._cuda_setDevice(device)"), True),
+        (("fit.py", 3, "main", "x = x.cuda()"), None),
+    ],
+)
+def test_the_first_touch_of_a_device(frame, makes):
+    assert facts_of(oom(), traceback(frame)).value("activity.makes_context") is makes
+
+
+@pytest.mark.parametrize(
+    ("message", "host"),
+    [
+        ("std::bad_alloc: CUDA error at: rmm/mr/device/cuda_memory_resource.hpp:62: cudaErrorMemoryAllocation", None),
+        ("Unable to allocate 9.1 GiB for an array with shape (9, 9)", True),
+        (None, True),
+    ],
+)
+def test_a_memory_error_of_a_device_is_not_the_hosts(message, host):
+    error = event(EventKind.EXCEPTION, exception_type="MemoryError", message=message, complete=True)
+    assert facts_of(error).value("host.memory_error") is host

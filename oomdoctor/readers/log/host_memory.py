@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from ...model.events import EventKind, FieldValue, LogEvent
+from ...model.units import GIB
 from .family import Build, Family, Line, Pattern
 from .statement import SIZE, event, integer, joined, shape, size
 
@@ -21,6 +22,12 @@ def _failed(allocator: str) -> Build:
         return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator=allocator, requested_bytes=requested)
 
     return build
+
+
+def _unformatted(match: re.Match[str], line: Line) -> LogEvent:
+    """Torch 1.0 and 1.1 on Windows: the number, in whole GiB, stands behind the sentence that was to hold it."""
+    requested = (integer(match["gib"]) or 0) * GIB or None
+    return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="torch-cpu", requested_bytes=requested)
 
 
 def _numpy(match: re.Match[str], line: Line) -> LogEvent:
@@ -143,9 +150,22 @@ def _ray_table(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.HOST_STATE, line, top_processes=top) if top else None
 
 
+def _ray_advice(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The end of the monitor's message, whose beginning was cut off; the rows of its table may stand before it."""
+    before = line.preceding(40)
+    if any("Memory on the node" in text or "memory on node" in text for text in before):
+        return None
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", top_processes=_top_processes(before) or None)
+
+
 def _ray_count(match: re.Match[str], line: Line) -> LogEvent | None:
     count = int(match[1])
     return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", of_node=True, count=count) if count else None
+
+
+def _session_ended(system: str) -> Build:
+    """A hosted notebook's own words on why it was started again."""
+    return lambda match, line: event(EventKind.MEMORY_LIMIT_HIT, line, system=system)
 
 
 FAMILY = Family(
@@ -160,6 +180,11 @@ FAMILY = Family(
             "you tried to allocate",
             r"not enough memory: you tried to allocate (?P<size>\d{1,12}[KMGT]B)",
             _failed("torch-cpu"),
+        ),
+        Pattern(
+            "Buy new RAM!",
+            r"not enough memory: you tried to (?:re)?allocate %dGB\. Buy new RAM!(?P<gib>\d{1,6})?",
+            _unformatted,
         ),
         Pattern(
             "Unable to allocate",
@@ -204,7 +229,7 @@ FAMILY = Family(
         ),
         Pattern(
             "unable to open shared memory object",
-            r"unable to open shared memory object <(?P<path>/torch_[^>]{1,200})> in read-write mode"
+            r"unable to open shared memory object (?:<(?P<path>/torch_[^>]{1,200})>|\w{1,60}) in read-write mode"
             r"(?!.{0,20}Too many open files)",
             lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"], reason_unstated=True),
         ),
@@ -242,6 +267,21 @@ FAMILY = Family(
             "killed due to memory pressure",
             r"(\d{1,9}) Workers \(tasks / actors\) killed due to memory pressure",
             _ray_count,
+        ),
+        Pattern(
+            "ray-oom-prevention",
+            r"Refer to the documentation on how to address the out of memory issue: \S{1,120}ray-oom-prevention",
+            _ray_advice,
+        ),
+        Pattern(
+            "session crashed after using all available RAM",
+            r"^\s*(?:\[[^\]]{1,40}\] ?){0,3}Your session crashed after using all available RAM",
+            _session_ended("colab"),
+        ),
+        Pattern(
+            "tried to allocate more memory than is available",
+            r"^\s*(?:\[[^\]]{1,40}\] ?){0,3}Your notebook tried to allocate more memory than is available",
+            _session_ended("kaggle"),
         ),
         Pattern("COMMAND", r"\bPID\s{1,20}MEM(?:\(GB\))?\s{1,20}COMMAND", _ray_table),
     ),

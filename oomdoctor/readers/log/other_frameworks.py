@@ -1,4 +1,4 @@
-"""Device memory running out in CuPy, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
+"""Device memory running out in CuPy, RAPIDS, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
 
 from __future__ import annotations
 
@@ -47,6 +47,17 @@ def _oom(backend: str) -> Build:
     return build
 
 
+def _rmm(match: re.Match[str], line: Line) -> LogEvent:
+    """RAPIDS' allocator: the driver refused, or a pool may not grow any more."""
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="rmm",
+        requested_bytes=size(match["request"]),
+        pool_at_maximum=True if match["why"].startswith("Maximum") else None,
+    )
+
+
 def _banks(match: re.Match[str], line: Line) -> LogEvent:
     """tt-metal spreads a buffer evenly over the banks of the device; each bank must hold its share in one piece.
 
@@ -80,6 +91,17 @@ FAMILY = Family(
             _oom("cupy"),
         ),
         Pattern(
+            "out of memory to allocate",
+            r"out of memory to allocate (?P<request>\d{1,20} bytes) \(total (?P<allocated>\d{1,20} bytes)\)",
+            _oom("cupy"),
+        ),
+        Pattern(
+            "/rmm/",
+            r"(?:(?:CUDA|RMM) \w{5,7}|cudaErrorMemoryAllocation) ?(?:\(failed to allocate (?P<request>[^()]{1,40})\) )?"
+            r"at: ?\S{0,300}/rmm/\S{1,200}: ?(?P<why>cudaErrorMemoryAllocation|Maximum pool size exceeded)",
+            _rmm,
+        ),
+        Pattern(
             "Out of memory error on GPU",
             rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"
             r" memory on GPU \d{1,4},",
@@ -88,6 +110,11 @@ FAMILY = Family(
         Pattern(
             "cudaMalloc retry failed",
             r"cudaMalloc retry failed: out of memory",
+            _oom("mxnet"),
+        ),
+        Pattern(
+            "pooled_storage_manager.h:",
+            r"pooled_storage_manager\.h:\d{1,5}: (?:cudaMalloc failed: out of memory|Memory allocation failed)",
             _oom("mxnet"),
         ),
         Pattern(

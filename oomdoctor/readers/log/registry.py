@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     accelerator_errors,
     containers,
+    headlines,
     heaps,
     host_memory,
     job_systems,
@@ -61,5 +62,6 @@ ALL_FAMILIES: tuple[Family, ...] = (
     model_dimensions.FAMILY,
     versions.FAMILY,
     recovery.FAMILY,
+    headlines.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,9 +34,13 @@ _LINKED = re.compile(
     rf"^\s*\[(?P<file>[~/.\w][^\]]{{0,400}}\.py)\]\([^)\s]{{1,300}}\) in (?P<function>{_FUNCTION})\s*$"
 )
 """A hosted notebook links the file."""
-_RICH = re.compile(r"^\s*(?P<file>[~/.\w][^\s:]{0,400}\.py):(?P<line>\d{1,7}) in (?P<function>[\w<>.]{1,120})\s*$")
+_RICH = re.compile(
+    r"^\s*(?P<file>(?:[A-Za-z]:)?[~/.\\\w][^\s:]{0,400}\.py):(?P<line>\d{1,7}) in (?P<function>[\w<>.]{1,120})\s*$"
+)
 _ARROW = re.compile(r"^\s*(?:-{2,6}>|❱) {0,6}(?P<line>\d{1,7}) ?(?P<code>.{0,300})$")
-_EXCEPTION = re.compile(r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Za-z_]\w{0,80})(?:: ?(?P<message>.{0,4000}))?\s*$")
+_EXCEPTION = re.compile(
+    r"^(?![A-Za-z]:\\)(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}[A-Za-z_]\w{0,80})(?:: ?(?P<message>.{0,4000}))?\s*$"
+)
 _NAMED_ERROR = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,10}(?:_?[A-Z]\w{0,80}(?:Error|Exception|Interrupt|Resources|Exhausted)|Exception))"
     r"(?:: (?P<message>.{0,4000}))?\s*$"
@@ -54,6 +59,8 @@ _MOST_FRAMES = 200
 _LONGEST_MESSAGE = 2000
 _LOOK_BACK = 8
 _NEAREST = 3
+_MOST_BOXED = 40
+"""Lines of a box above the first arrow in which the header of a traceback would stand."""
 _MOST_OUTSIDE = 3
 """Lines that are neither indented nor empty which a traceback's code may have lost its indentation in."""
 
@@ -86,7 +93,7 @@ def _parse(lines: Iterator[str], parsed: _Parsed) -> _Parsed:
             parsed.frames.append(frame)
             open_frame, strange = True, 0
         elif (arrow := _ARROW.match(text)) and parsed.frames:
-            parsed.frames[-1] = _with_code(parsed.frames[-1], arrow["code"], int(arrow["line"]))
+            parsed.frames[-1] = _with_code(parsed.frames[-1], arrow["code"].lstrip("│ "), int(arrow["line"]))
         elif not text.strip() or _MARKERS.match(text) or "[Previous line repeated" in text:
             continue
         elif text[:1].isspace() or re.match(r"\d{1,6} ", text):
@@ -154,6 +161,19 @@ def _first_of_piece(match: re.Match[str], line: Line) -> LogEvent | None:
     before = " ".join(line.preceding(4))
     parsed = _parse(_lines_after(line), _Parsed([frame]))
     return _event(line, parsed, None, before, complete=False)
+
+
+def _first_of_boxes(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A frame in rich's box that no header precedes: its arrow stands some lines below the file."""
+    before = [strip_log_header(text) for text in line.preceding(_MOST_BOXED)]
+    places = [place for place, text in enumerate(before) if _RICH.match(text)]
+    if not places or any(_HEADER in text or _ARROW.match(text) for text in before):
+        return None
+    frame, shown = _frame(before[places[-1]]), before[places[-1] + 1 :]
+    if frame is None:
+        return None
+    parsed = _parse(itertools.chain(shown, [strip_log_header(line.text)], _lines_after(line)), _Parsed([frame]))
+    return _event(line, parsed, None, False, complete=False)
 
 
 def _continues(line: Line) -> bool:
@@ -249,6 +269,7 @@ FAMILY = Family(
         Pattern("File ~", _CELLS_FILE, _first_of_piece),
         Pattern("File /", _CELLS_FILE, _first_of_piece),
         Pattern(".py](", _LINKED.pattern, _first_of_piece),
+        Pattern("❱ ", _ARROW.pattern, _first_of_boxes),
         Pattern("<ipython-input-", r"^\s*<ipython-input-", _first_of_piece),
         Pattern("Error: ", r"\wError: ", _exception_alone),
         Pattern("OutOfResources: ", r"^[\w.]{0,160}OutOfResources: ", _exception_alone),

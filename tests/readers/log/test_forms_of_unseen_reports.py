@@ -244,3 +244,75 @@ def test_the_node_before_the_allocators_words():
     text = "VAEDecode\nAllocation on device \nThis error means you ran out of memory on your GPU.\n"
     assert only(text, K.DEVICE_OOM).fields["node"] == "VAEDecode"
     assert "node" not in only("all went well:\nAllocation on device \n", K.DEVICE_OOM).fields
+
+
+@pytest.mark.parametrize(
+    ("text", "requested", "allocated"),
+    [
+        ("cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 2000000 bytes (total 900000000 bytes)", 2_000_000, 900_000_000),
+        ("cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 2,000,000 bytes (allocated so far: 900,000,000 bytes).", 2_000_000, 900_000_000),
+        ("[11:02:03] src/storage/./pooled_storage_manager.h:162: cudaMalloc failed: out of memory", None, None),
+        ("[11:02:03] src/storage/./pooled_storage_manager.h:62: Memory allocation failed.", None, None),
+        ("MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /opt/include/rmm/mr/device/cuda_memory_resource.hpp:70: cudaErrorMemoryAllocation out of memory", None, None),
+        ("MemoryError: std::bad_alloc: out_of_memory: RMM failure at:/opt/include/rmm/mr/device/pool_memory_resource.hpp:196: Maximum pool size exceeded", None, None),
+    ],
+)  # fmt: skip
+def test_allocators_of_other_frameworks_are_of_the_device(text, requested, allocated):
+    found = only(f"{text}\n", K.DEVICE_OOM)
+    assert (found.fields.get("requested_bytes"), found.fields.get("allocated_bytes")) == (requested, allocated)
+    assert found.fields.get("pool_at_maximum") is (True if "pool size" in text else None)
+    assert events(text, K.HOST_ALLOCATION_FAILED) == []
+
+
+@pytest.mark.parametrize(("tail", "requested"), [("9", 9 * GIB), ("0", None), ("", None)])
+def test_a_number_that_was_never_put_into_its_sentence(tail, requested):
+    text = f"DefaultCPUAllocator: not enough memory: you tried to allocate %dGB. Buy new RAM!{tail}\n"
+    assert only(text, K.HOST_ALLOCATION_FAILED).fields.get("requested_bytes") == requested
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("Your session crashed after using all available RAM. View runtime logs", "colab"),
+        ("Your notebook tried to allocate more memory than is available. It has restarted.", "kaggle"),
+        ("Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html.", "ray"),
+    ],
+)  # fmt: skip
+def test_who_ended_a_session_or_worker_for_its_memory(text, system):
+    assert only(f"{text}\n", K.MEMORY_LIMIT_HIT).fields["system"] == system
+
+
+def test_the_end_of_rays_message_keeps_its_table_and_is_not_told_twice():
+    tail = "Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/x/ray-oom-prevention.html.\n"
+    rows = "411\t9.50\tray::TrainWorker\n412\t9.40\tray::TrainWorker\n"
+    assert len(only(rows + tail, K.MEMORY_LIMIT_HIT).fields["top_processes"]) == 2
+    head = "Memory on the node (IP: 10.0.0.2, ID: ab) where the task (task ID: 1, name=f, pid=411) was running was 60.0GB / 62.0GB (0.97), which exceeds the memory usage threshold of 0.95.\n"
+    assert len(events(head + rows + tail, K.MEMORY_LIMIT_HIT)) == 1
+
+
+def test_an_advice_about_sessions_is_no_end_of_one():
+    assert events("# To avoid: Your session crashed after using all available RAM\n", K.MEMORY_LIMIT_HIT) == []
+
+
+BOX = """│ C:\\\\tools\\\\trainer\\\\torch\\\\amp\\\\scaler.py:77 in _step                 │
+│                                                                │
+│    76 │   def _step(self, optimizer):                           │
+│ ❱  77 │   │   return optimizer.step()                           │
+│    78                                                          │
+│ /srv/fit/torch/optim/adamw.py:12 in step                       │
+│ ❱  12 │   state["exp_avg"] = torch.zeros_like(p)                │
+╰────────────────────────────────────────────────────────────────╯
+"""
+
+
+def test_a_boxed_traceback_without_its_header_is_read_from_its_first_frame():
+    frames = only(BOX, K.EXCEPTION).fields["frames"]
+    assert [(frame[1], frame[3]) for frame in frames] == [
+        (77, "return optimizer.step()"),
+        (12, 'state["exp_avg"] = torch.zeros_like(p)'),
+    ]
+
+
+def test_the_letter_of_a_drive_is_no_exception():
+    text = '  File "C:\\\\run\\\\fit.py", line 3, in go\n    step()\nC:\\\\run\\\\lib\\\\site-packages\\\\torch\n'
+    assert only(text, K.EXCEPTION).fields.get("exception_type") is None
