@@ -95,6 +95,7 @@ _OPERATIONS = (
         r"\|_?sample\|.*softmax",
         r"logits_sort\w* = |\blogits\.sort\(",
     ),
+    _sign("collect", r"\b(?P<kept>\w+)\s*=\s*\w+\s+if\s+(?P=kept)\s+is\s+None\s+else\b"),
     _sign(
         "logits",
         r"cross_entropy",
@@ -206,6 +207,8 @@ _OPERATIONS = (
         r"init_empty",
         r"load_checkpoint",
         r"variables_initializer\(",
+        r"\b(?:FSDP|FullyShardedDataParallel)\($",
+        r"\b_init_param_handle_from_\w+",
     ),
 )
 """First match from the innermost frame outwards names the operation; within a frame the order of this table decides."""
@@ -275,6 +278,7 @@ _PHASES = (
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"caching_allocator_warmup",
         r"variables_initializer\(",
+        r"\b_init_param_handle_from_\w+",
     ),
     _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
     _sign("decode", r"\|_?(?:sample|greedy_search|beam_search|_decode|decode_step|generate_token)\|", r"\|decode\|"),

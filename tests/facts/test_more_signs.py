@@ -130,6 +130,9 @@ def test_ranks_by_the_launch_line():
         (("graph.py", 8, "learn", "attention = torch.matmul(h, h.transpose(0, 1))"), "attention-scores"),
         (("graph.py", 8, "pairs", "both = torch.cat([left, right], dim=-1)"), "activation"),
         (("graph.py", 8, "pairs", "both = list(left)"), None),
+        (("fit.py", 8, "collect", "kept = logits if kept is None else torch.cat((kept, logits))"), "collect"),
+        (("fit.py", 8, "main", "model = FSDP("), "weights"),
+        (("x/fsdp/_init_utils.py", 8, "_init_param_handle_from_module", "_init_param_handle_from_params("), "weights"),
     ],
 )
 def test_more_of_what_asked_for_the_memory(frame, operation):

@@ -81,6 +81,11 @@ FAMILY = Family(
             killed("elastic"),
         ),
         Pattern(
+            "signal ",
+            r"\btraceback ?: {0,2}signal (?P<signal>\d{1,2}) \(SIG[A-Z]{2,8}\)(?: received by PID (?P<pid>\d{1,10}))?",
+            _killed("elastic"),
+        ),
+        Pattern(
             "with return code",
             r"exits with return code {1,2}= {1,2}(?P<exit>-?\d{1,5})",
             killed("deepspeed"),

@@ -1,4 +1,4 @@
-"""Device memory running out in CuPy, RAPIDS, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
+"""Device memory running out in CuPy, RAPIDS, XGBoost, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
 
 from __future__ import annotations
 
@@ -58,6 +58,32 @@ def _rmm(match: re.Match[str], line: Line) -> LogEvent:
     )
 
 
+def _xgboost(match: re.Match[str], line: Line) -> LogEvent:
+    """What is free and what was asked for stand on the next lines."""
+    text = "\n".join(line.following(3))
+    free, requested = _XGBOOST_FREE.search(text), _XGBOOST_REQUEST.search(text)
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="xgboost",
+        requested_bytes=_sized(requested),
+        free_bytes=_sized(free),
+    )
+
+
+_XGBOOST_FREE = re.compile(rf"^\W{{0,4}}Free memory: ({SIZE}|\d{{1,20}})", re.MULTILINE)
+_XGBOOST_REQUEST = re.compile(rf"^\W{{0,4}}Requested memory: ({SIZE}|\d{{1,20}})", re.MULTILINE)
+
+
+def _sized(found: re.Match[str] | None) -> int | None:
+    """Bytes without a unit, or a size."""
+    return None if found is None else int(found[1]) if found[1].isdecimal() else size(found[1])
+
+
+def _opencl_host(match: re.Match[str], line: Line) -> LogEvent:
+    return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="opencl")
+
+
 def _banks(match: re.Match[str], line: Line) -> LogEvent:
     """tt-metal spreads a buffer evenly over the banks of the device; each bank must hold its share in one piece.
 
@@ -101,6 +127,19 @@ FAMILY = Family(
             r"at: ?\S{0,300}/rmm/\S{1,200}: ?(?P<why>cudaErrorMemoryAllocation|Maximum pool size exceeded)",
             _rmm,
         ),
+        Pattern(
+            "Memory allocation error on worker",
+            r"Memory allocation error on worker \d{1,6}: .{0,200}(?:cudaErrorMemoryAllocation|bad_alloc)",
+            _xgboost,
+        ),
+        Pattern("Out of Host Memory", r"(?:Error|Exception): Out of Host Memory\b", _opencl_host),
+        Pattern("CL_OUT_OF_HOST_MEMORY", r"\bCL_OUT_OF_HOST_MEMORY\b", _opencl_host),
+        Pattern(
+            "Memory Object Allocation Failure",
+            r"(?:Error|Exception): Memory Object Allocation Failure\b",
+            _oom("opencl"),
+        ),
+        Pattern("CL_MEM_OBJECT_ALLOCATION_FAILURE", r"\bCL_MEM_OBJECT_ALLOCATION_FAILURE\b", _oom("opencl")),
         Pattern(
             "Out of memory error on GPU",
             rf"Out of memory error on GPU (?P<device>\d{{1,4}})\. Cannot allocate (?P<request>{SIZE})"

@@ -93,7 +93,7 @@ FAMILY = Family(
         Pattern(
             "std::bad_alloc",
             r"(?:^\s*|instance of ['`‘]|what\(\): {1,4}|(?<=[\w)\]]): )"
-            r"std::bad_alloc(?!: (?:out_of_memory|CUDA|RMM))(?:['’]|\s*$|: )",
+            r"std::bad_alloc(?!: (?:out_of_memory|CUDA|cuda|RMM))(?:['’]|\s*$|: )",
             failed("malloc"),
         ),
         Pattern(

@@ -316,3 +316,22 @@ def test_a_boxed_traceback_without_its_header_is_read_from_its_first_frame():
 def test_the_letter_of_a_drive_is_no_exception():
     text = '  File "C:\\\\run\\\\fit.py", line 3, in go\n    step()\nC:\\\\run\\\\lib\\\\site-packages\\\\torch\n'
     assert only(text, K.EXCEPTION).fields.get("exception_type") is None
+
+
+@pytest.mark.parametrize(("free", "request_"), [("5000000", "1024"), ("4.8MB", "1KB")])
+def test_xgboost_says_what_was_free(free, request_):
+    text = f"[10:00:00] device_helpers.cuh:400: Memory allocation error on worker 3: std::bad_alloc: cudaErrorMemoryAllocation: out of memory\n- Free memory: {free}\n- Requested memory: {request_}\n"
+    found = only(text, K.DEVICE_OOM)
+    assert found.fields["requested_bytes"] < found.fields["free_bytes"]
+    assert events(text, K.HOST_ALLOCATION_FAILED) == []
+
+
+def test_opencl_tells_the_hosts_memory_from_the_devices():
+    assert only("LightGBMError: Out of Host Memory\n", K.HOST_ALLOCATION_FAILED).fields["allocator"] == "opencl"
+    assert only("clBuildProgram: CL_OUT_OF_HOST_MEMORY\n", K.HOST_ALLOCATION_FAILED).fields["allocator"] == "opencl"
+    assert only("LightGBMError: Memory Object Allocation Failure\n", K.DEVICE_OOM).fields["backend"] == "opencl"
+
+
+def test_an_elastic_failure_whose_lines_lost_their_form():
+    text = "rank1 (local rank: 1)exitcode: -9 (pid: 411)error file: <N/A>\ntraceback : signal 9 (SIGKILL) received by PID 411\n"
+    assert only(text, K.PROCESS_KILLED).fields["signal"] == 9
