@@ -182,6 +182,26 @@ FAMILY = Family(
             _failed("torch-cpu"),
         ),
         Pattern(
+            "posix_memalign(",
+            r"posix_memalign\(&data, gAlignment, nbytes\) == 0(?:\. 12 vs 0)?",
+            _failed("torch-cpu"),
+        ),
+        Pattern(
+            "alloc of size ",
+            r"MemoryError: (?:m|re)alloc of size (?P<bytes>\d{1,20}) failed",
+            _failed("malloc"),
+        ),
+        Pattern(
+            "nsufficient memory) Failed to allocate ",
+            r"error: \(-4: ?[Ii]nsufficient memory\) Failed to allocate (?P<bytes>\d{1,20}) bytes",
+            _failed("malloc"),
+        ),
+        Pattern(
+            "% memory budget. Restarting",
+            r"\b[Ww]orker (?:\S{1,80} (?:\(pid=\d{1,10}\) )?)?exceeded \d{1,3}% memory budget\. Restarting",
+            lambda match, line: event(EventKind.MEMORY_LIMIT_HIT, line, system="dask"),
+        ),
+        Pattern(
             "Buy new RAM!",
             r"not enough memory: you tried to (?:re)?allocate %dGB\. Buy new RAM!(?P<gib>\d{1,6})?",
             _unformatted,

@@ -44,6 +44,16 @@ FAMILY = Family(
             r"KernelRestarter: restarting kernel \(\d{1,3}/\d{1,3}\)",
             killed("jupyter", guess_only=True),
         ),
+        Pattern(
+            "ernel crashed while executing code in the",
+            r"^\s*The [Kk]ernel crashed while executing code in the (?:the )?current cell or a previous cell",
+            _killed("jupyter", guess_only=True),
+        ),
+        Pattern(
+            "appears to have died. It will restart automatically",
+            r"\b[Kk]ernel (?:for \S{1,200} )?appears to have died\. It will restart automatically",
+            _killed("jupyter", guess_only=True),
+        ),
         Pattern("已杀死", r"^\s*[*`]{0,3}已杀死[*`]{0,3}\s*$", _shell),
         Pattern(
             "已杀死",

@@ -1,4 +1,4 @@
-"""Device memory running out in CuPy, RAPIDS, XGBoost, Paddle, MXNet, ONNX Runtime, Caffe, PyCUDA and tt-metal."""
+"""Device memory running out in CuPy, RAPIDS, XGBoost, MindSpore, Paddle, MXNet, ONNX Runtime, Caffe and tt-metal."""
 
 from __future__ import annotations
 
@@ -80,6 +80,11 @@ def _sized(found: re.Match[str] | None) -> int | None:
     return None if found is None else int(found[1]) if found[1].isdecimal() else size(found[1])
 
 
+def _mindspore(match: re.Match[str], line: Line) -> LogEvent:
+    device = integer(match["device"])
+    return event(EventKind.DEVICE_OOM, line, device, backend="mindspore", requested_bytes=int(match["bytes"]))
+
+
 def _opencl_host(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="opencl")
 
@@ -126,6 +131,12 @@ FAMILY = Family(
             r"(?:(?:CUDA|RMM) \w{5,7}|cudaErrorMemoryAllocation) ?(?:\(failed to allocate (?P<request>[^()]{1,40})\) )?"
             r"at: ?\S{0,300}/rmm/\S{1,200}: ?(?P<why>cudaErrorMemoryAllocation|Maximum pool size exceeded)",
             _rmm,
+        ),
+        Pattern(
+            "emory isn't enough and alloc failed",
+            r"Device(?:\(id:(?P<device>\d{1,4})\))? memory isn't enough and alloc failed.{0,300}?"
+            r"alloc size: ?(?P<bytes>\d{1,20})",
+            _mindspore,
         ),
         Pattern(
             "Memory allocation error on worker",

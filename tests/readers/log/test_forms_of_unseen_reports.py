@@ -335,3 +335,38 @@ def test_opencl_tells_the_hosts_memory_from_the_devices():
 def test_an_elastic_failure_whose_lines_lost_their_form():
     text = "rank1 (local rank: 1)exitcode: -9 (pid: 411)error file: <N/A>\ntraceback : signal 9 (SIGKILL) received by PID 411\n"
     assert only(text, K.PROCESS_KILLED).fields["signal"] == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "requested"),
+    [
+        ("pyarrow.lib.ArrowMemoryError: malloc of size 5000000 failed", 5_000_000),
+        ("cv2.error: OpenCV(4.8.0) /io/alloc.cpp:73: error: (-4:Insufficient memory) Failed to allocate 5000000 bytes in function 'OutOfMemoryError'", 5_000_000),
+        ("RuntimeError: [enforce fail at CPUAllocator.cpp:56] posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0", None),
+    ],
+)  # fmt: skip
+def test_more_libraries_that_the_host_refused(text, requested):
+    assert only(f"{text}\n", K.HOST_ALLOCATION_FAILED).fields.get("requested_bytes") == requested
+
+
+@pytest.mark.parametrize("worker", ["Worker", "Worker tcp://127.0.0.1:4410 (pid=71)", "Worker tcp://127.0.0.1:4410"])
+def test_dasks_nanny_restarts_a_worker_for_its_memory(worker):
+    text = f"distributed.nanny - WARNING - {worker} exceeded 95% memory budget. Restarting...\n"
+    assert only(text, K.MEMORY_LIMIT_HIT).fields["system"] == "dask"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Kernel crashed while executing code in the current cell or a previous cell.",
+        "Kernel Restarting: The kernel for fit.ipynb appears to have died. It will restart automatically.",
+    ],
+)
+def test_a_notebook_whose_kernel_is_gone(text):
+    assert only(f"{text}\n", K.PROCESS_KILLED).fields["guess_only"] is True
+
+
+def test_mindspore_names_the_device_and_the_size():
+    text = "RuntimeError: Device(id:3) memory isn't enough and alloc failed, kernel name: k1, alloc size: 4096B.\n"
+    found = only(text, K.DEVICE_OOM)
+    assert (found.device, found.fields["requested_bytes"]) == (3, 4096)
