@@ -9,6 +9,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
+from .frame_calls import touches_device_first
 from .frames import (
     autograd_of,
     caller_of_torch,
@@ -26,7 +27,6 @@ from .frames import (
     phase_of,
     places_adapters,
     restores_saved_device,
-    touches_device_first,
     users_frame,
     uses_trainer,
 )

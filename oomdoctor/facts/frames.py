@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..model.events import LogEvent
 from ..model.run import StackFrame
+from .frame_calls import computes
 
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|lib/python\d|lib64/python\d|<frozen|^\.\.\./(?:torch|transformers|tensorflow|jax|numpy)/"
@@ -311,13 +312,6 @@ _BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cp
 _CONVOLVES = re.compile(
     r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
 )
-_COMPUTES = re.compile(
-    r"\b(?:torch|F|functional|tf|jnp|cp|cupy)\.(?:cat|concat|stack|matmul|mm|bmm|baddbmm|einsum|cdist|outer|kron|softmax"
-    r"|exp|pow|where|repeat_interleave|meshgrid|fft\.\w{1,12}|conv\w{1,12}|dot|tensordot)\("
-)
-_MAKES_CONTEXT = re.compile(
-    r"torch/cuda/__init__\.py\|(?:_lazy_init|init|set_device)\||torch\._C\._cuda_(?:init|setDevice)\("
-)
 _RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
 _LOADS = re.compile(r"torch\.load\(")
 _CHAT_PROGRAMS = re.compile(r"\b(?:KoboldAI|TavernAI|SillyTavern|oobabooga|text-generation-webui)\b", re.IGNORECASE)
@@ -368,18 +362,6 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
         inside_module = inside_module or (forward and not _TORCH.search(frame.file))
         in_forward = in_forward or forward
     return "activation" if in_forward or computes(frames) else None
-
-
-def computes(frames: Iterable[StackFrame]) -> bool:
-    """Whether the innermost frame that shows its code combines tensors into a new one."""
-    code = next((frame.code for frame in reversed(list(frames)) if frame.code), "")
-    return _COMPUTES.search(code) is not None
-
-
-def touches_device_first(frames: Iterable[StackFrame]) -> bool:
-    """Whether the failing call made the process's context on the device: nothing of it can have been there before."""
-    known = list(frames)
-    return bool(known) and _MAKES_CONTEXT.search(_text(known[-1]).replace("\\", "/")) is not None
 
 
 def operation_of_node(name: str | None) -> str | None:

@@ -42,6 +42,7 @@ FORMS = {
     "man7.org": r"/linux/man-pages/man\d/\w+\.\d\.html",
     "numpy.org": r"/doc/stable/reference/generated/[\w.]+\.html",
     "nvidia.github.io": r"/TensorRT-LLM/performance/performance-tuning-guide/[\w-]+\.html",
+    "rapidsai.github.io": r"/node/classes/[\w.]+\.html",
     "triton-lang.org": r"/main/python-api/generated/[\w.]+\.html",
     "www.deepspeed.ai": r"/docs/[\w-]+/",
     "www.freedesktop.org": r"/software/systemd/man/latest/[\w.-]+\.html",
