@@ -18,7 +18,7 @@ def with_told_failure(evidence: Evidence) -> tuple[Evidence, LogEvent | None]:
     Where a program prints any failure or error of its own, its word counts and the headline is passed over.
     """
     told = evidence.of_kind(EventKind.TOLD_IN_WORDS)
-    if not told or evidence.runs or evidence.snapshots or evidence.of_kind(*_OTHER_ENDS):
+    if not told or evidence.runs or evidence.snapshots or any(map(_is_an_end, evidence.events)):
         return evidence, None
     tracebacks = evidence.of_kind(EventKind.EXCEPTION)
     if not tracebacks or any(event.word("exception_type") for event in tracebacks):
@@ -26,3 +26,8 @@ def with_told_failure(evidence: Evidence) -> tuple[Evidence, LogEvent | None]:
     cut, headline = tracebacks[-1], told[-1]
     failure = replace(headline, kind=EventKind.DEVICE_OOM, fields={"generation": "bare"}, rank=cut.rank, pid=cut.pid)
     return replace(evidence, events=(*evidence.events, failure)), headline
+
+
+def _is_an_end(event: LogEvent) -> bool:
+    """Whether a program says how it ended or that it went on; a later start tells nothing of the one before."""
+    return event.kind in _OTHER_ENDS and event.word("how") != "restart"

@@ -56,6 +56,12 @@ def test_nothing_is_made_of_other_words(tmp_path, text):
     assert told(tmp_path, text).findings == ()
 
 
+def test_the_steps_of_other_starts_around_it_change_nothing(tmp_path):
+    steps = "".join(f"INFO step {step} loss 2.5 lr 1e-4\n" for step in range(40))
+    found = told(tmp_path, f"{steps}[issue title] CUDA OOM when training a 13B model\n{CUT}{steps}")
+    assert found.findings[0].cause == "optimizer-state"
+
+
 def test_a_message_of_the_program_says_more_than_the_headline(tmp_path):
     killed = "RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed.\n"
     found = told(tmp_path, f"[issue title] CUDA OOM in the data loader\n{killed}")
