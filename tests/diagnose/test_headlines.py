@@ -57,8 +57,9 @@ def test_nothing_is_made_of_other_words(tmp_path, text):
 
 
 def test_the_steps_of_other_starts_around_it_change_nothing(tmp_path):
-    steps = "".join(f"INFO step {step} loss 2.5 lr 1e-4\n" for step in range(40))
-    found = told(tmp_path, f"{steps}[issue title] CUDA OOM when training a 13B model\n{CUT}{steps}")
+    steps = "".join(f"INFO 11-01 00:{n // 60:02d}:{n % 60:02d} step {n} loss 2.5 lr 1e-4\n" for n in range(200))
+    cut = CUT.replace("[rank2]: ", "")
+    found = told(tmp_path, f"{steps}[issue title] CUDA OOM when training a 13B model\n{cut}{steps}")
     assert found.findings[0].cause == "optimizer-state"
 
 
