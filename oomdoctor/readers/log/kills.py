@@ -47,12 +47,12 @@ FAMILY = Family(
         Pattern(
             "ernel crashed while executing code in the",
             r"^\s*The [Kk]ernel crashed while executing code in the (?:the )?current cell or a previous cell",
-            _killed("jupyter", guess_only=True),
+            killed("jupyter", guess_only=True),
         ),
         Pattern(
             "appears to have died. It will restart automatically",
             r"\b[Kk]ernel (?:for \S{1,200} )?appears to have died\. It will restart automatically",
-            _killed("jupyter", guess_only=True),
+            killed("jupyter", guess_only=True),
         ),
         Pattern("已杀死", r"^\s*[*`]{0,3}已杀死[*`]{0,3}\s*$", _shell),
         Pattern(
@@ -93,7 +93,7 @@ FAMILY = Family(
         Pattern(
             "signal ",
             r"\btraceback ?: {0,2}signal (?P<signal>\d{1,2}) \(SIG[A-Z]{2,8}\)(?: received by PID (?P<pid>\d{1,10}))?",
-            _killed("elastic"),
+            killed("elastic"),
         ),
         Pattern(
             "with return code",
