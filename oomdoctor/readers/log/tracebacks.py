@@ -173,7 +173,7 @@ def _first_of_boxes(match: re.Match[str], line: Line) -> LogEvent | None:
     if frame is None:
         return None
     parsed = _parse(itertools.chain(shown, [strip_log_header(line.text)], _lines_after(line)), _Parsed([frame]))
-    return _event(line, parsed, None, False, complete=False)
+    return _event(line, parsed, None, "", complete=False)
 
 
 def _continues(line: Line) -> bool:
