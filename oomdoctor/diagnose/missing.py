@@ -38,6 +38,14 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     gaps += missing_course(evidence)
+    if facts.value("activity.cut_off"):
+        gaps.append(
+            Missing(
+                _("the error itself"),
+                _("the log ends inside a traceback, before its last line names what failed"),
+                _("give the whole log, to its end"),
+            )
+        )
     gaps += _contradicted_histories(facts)
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(

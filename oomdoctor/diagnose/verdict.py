@@ -59,6 +59,7 @@ def _failed(facts: FactSet) -> bool:
     """Something ended badly, whatever it was, or nobody knows how it ended."""
     return (
         facts.value("activity.exception") is not None
+        or facts.value("activity.cut_off") is True
         or facts.value("exit.killed") is True
         or facts.value("exit.signal") is not None
         or facts.value("exit.status") not in (None, 0)

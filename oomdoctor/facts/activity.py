@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.events import EventKind, LogEvent
+from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
@@ -70,6 +70,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_stack(evidence, facts)
     _put_engine_words(evidence, facts)
     _put_order(evidence, facts)
+    _put_cut_off(evidence, facts)
     for event in reversed(evidence.of_kind(EventKind.INPUT_LENGTH)):
         facts.put("activity.input_tokens", event.size("tokens"), event.source)
         facts.put("activity.input_limit_tokens", event.size("limit_tokens"), event.source)
@@ -139,6 +140,16 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     frame = users_frame(frames)
     if frame is not None:
         facts.put("activity.frame", describe(frame), source)
+
+
+def _put_cut_off(evidence: Evidence, facts: FactSet) -> None:
+    """A traceback without its end as the last thing told, where nothing says what failed."""
+    said = [event for event in evidence.events if event.kind is EventKind.EXCEPTION]
+    if evidence.runs or not said or not _cut_off(said[-1]) or said[-1].fields.get("complete") is True:
+        return
+    if any(event.kind in FAILURES or event.kind is EventKind.ACCELERATOR_ERROR for event in evidence.events):
+        return
+    facts.put("activity.cut_off", True, said[-1].source)
 
 
 def _put_recorded(evidence: Evidence, facts: FactSet) -> None:

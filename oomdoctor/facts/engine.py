@@ -158,6 +158,8 @@ def _buffer(event: LogEvent, facts: FactSet) -> None:
     facts.put("engine.buffer_purpose", purpose if purpose in _PURPOSES else None, event.source)
     _copy(event, facts, buffer_bytes="requested_bytes")
     facts.put("engine.buffer_device", event.device, event.source)
+    if event.word("pool") == "sleep":
+        facts.put("engine.sleep_pool_refused", True, event.source)
     if event.fields.get("wakes") is True:
         facts.put("engine.wake_failed", True, event.source)
     if purpose == "kv":
@@ -206,6 +208,8 @@ def _parallel(event: LogEvent, facts: FactSet) -> None:
 def _phase(event: LogEvent, facts: FactSet) -> None:
     if event.word("phase") == "graph-capture":
         facts.put("engine.graphs_captured", True, event.source)
+    if event.word("phase") == "profile" and event.word("mode") == "multi-modal":
+        facts.put("engine.profiles_images", True, event.source)
 
 
 def _state_pool(event: LogEvent, facts: FactSet) -> None:
@@ -217,17 +221,24 @@ def _state_pool(event: LogEvent, facts: FactSet) -> None:
 
 def _encoder(event: LogEvent, facts: FactSet) -> None:
     _copy(event, facts, encoder_worst_tokens="worst_case_tokens", encoder_profiled_tokens="profiled_tokens")
+    _copy(event, facts, encoder_profiled_tokens="context_tokens")  # the profile run is no longer than the context
 
 
 def _fit(event: LogEvent, facts: FactSet) -> None:
     facts.put("engine.fit_blocked_by", event.word("blocked_by"), event.source)
     _copy(event, facts, fit_deficit_bytes="deficit_bytes", kv_planned_bytes="kv_bytes")
     _copy(event, facts, all_planned_bytes="projected_bytes")
-    if event.word("outcome") in ("failed", "blocked"):
+    if event.word("reason") == "no estimate":
+        facts.put("engine.estimate_missing", True, event.source)
+    elif event.word("outcome") in ("failed", "blocked"):
         facts.put("engine.fit_failed", True, event.source)
 
 
 def _host_short(event: LogEvent, facts: FactSet) -> None:
+    if event.word("what") == "guard at loading":
+        facts.put("engine.guard_refused", True, event.source)
+        _copy(event, facts, guard_estimate_bytes="needed_bytes")
+        return
     if event.fields.get("fatal") is not False:
         facts.put("engine.host_short", True, event.source)
     _copy(event, facts, host_needed_bytes="needed_bytes", host_available_bytes="available_bytes")

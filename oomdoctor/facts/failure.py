@@ -34,6 +34,7 @@ from .one_failure import same_request
 from .own_process import (
     CONTEXT_ALLOWANCE_BYTES,
     ROUNDING_BYTES,
+    held_by_message,
     listed_processes,
     own_entry,
     printed_size,
@@ -49,8 +50,9 @@ _ROUND_BYTES = 128 * MIB
 _ROUNDING = 0.01
 _CAPPED_BELOW = 0.999
 """Share of the device's size below which the total that the allocator was told is a cap."""
-_IMPOSSIBLE_DEVICE_BYTES = TIB
-"""No accelerator has this much: a single request beyond it is not about capacity."""
+_ENORMOUS_BYTES, _IMPOSSIBLE_DEVICE_BYTES = TIB, 16 * TIB
+"""No accelerator has this much. Scores of a sequence of some hundred thousand tokens (pictures in one prompt, an old
+torch without a fused attention) do come to the first; beyond the second a request is not about capacity."""
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -235,6 +237,8 @@ def _put_processes(event: LogEvent, member: str, siblings: set[int], facts: Fact
         pid = mine[0]
         facts.put("oom.listed_self", None if pid is None else N_("process {pid}").format(pid=pid), source, member)
     sizes = [size for entry in others if (size := size_of(entry)) is not None]
+    if own is None and held_by_message(event) is None and len(sizes) == 1:
+        sizes = []  # cut before it says what torch holds: the one process listed may be the program itself
     facts.put("oom.process_used_bytes", own, source, member)
     if sizes or own is not None:
         facts.put("oom.foreign_measured", True, source, member)
@@ -358,6 +362,8 @@ def _put_derived(member: str, facts: FactSet) -> None:
         facts.put("oom.free_suffices", allowed is None and free >= requested + rounded, source, member)
     if requested >= _IMPOSSIBLE_DEVICE_BYTES:
         facts.put("oom.impossible_size", True, computed("oom.requested_bytes"))
+    elif requested >= _ENORMOUS_BYTES:
+        facts.put("oom.enormous", True, computed("oom.requested_bytes"))
 
 
 def _put_unlisted(left: int, member: str, facts: FactSet) -> None:

@@ -32,6 +32,10 @@ class _Sign:
     pattern: re.Pattern[str]
 
 
+_CONSTRUCTS = r"/(?:(?:models|custom_modeling)/(?:\w{1,40}/){0,2}|modeling_)\w{1,60}\.py\|__init__\|"
+"""A constructor in a file that defines models: the model's parts are made, whole or one by one."""
+
+
 def _sign(name: str, *patterns: str) -> _Sign:
     return _Sign(name, re.compile("|".join(patterns), re.IGNORECASE))
 
@@ -131,6 +135,10 @@ _OPERATIONS = (
         r"embed_multimodal",
         r"get_multimodal_embeddings",
         r"execute_mm_encoder",
+        r"/models/(?:clip|\w*vision\w*)\.py\|forward\|",
+        r"vae_?encode",
+        r"autoencoder\w*\.py\|_?(?:tiled_)?encode",
+        r"\|encode_first_stage\|",
     ),
     _sign(
         "attention-scores",
@@ -196,7 +204,9 @@ _OPERATIONS = (
         "weights",
         r"load_weights",
         r"load_model",
-        r"create_weights",
+        r"create_weights?\b",
+        r"get_(?:multi_|partial_)?(?:sharded|weights?)\w{0,20}\(",
+        _CONSTRUCTS,
         r"from_pretrained",
         r"_load_state_dict_into",
         r"weight_loader",
@@ -273,7 +283,9 @@ _PHASES = (
         r"load_state_dict",
         r"torch\.load\(",
         r"load_checkpoint",
-        r"create_weights",
+        r"create_weights?\b",
+        r"\|\w{0,20}(?:UNET|Checkpoint|Diffusion|Model|CLIP|VAE)\w{0,20}Loader\w{0,20}\|",
+        _CONSTRUCTS,
         r"\|_?(?:init|initialize|make|create|build|load)_(?:model|params|parameters|weights)\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",

@@ -29,6 +29,12 @@ def reserved_by_message(event: LogEvent) -> int | None:
     return live + idle if reserved is None and live is not None and idle is not None else reserved
 
 
+def held_by_message(event: LogEvent) -> int | None:
+    """Its segments, or what is live of them: the message may be cut after that."""
+    reserved = reserved_by_message(event)
+    return event.size("allocated_bytes") if reserved is None else reserved
+
+
 def printed_size(event: LogEvent) -> int | None:
     """What the message says that this process has in use; None where NVML could not tell (WSL, some containers)."""
     own, reserved = event.size("process_used_bytes"), reserved_by_message(event)
@@ -47,9 +53,7 @@ def own_entry(event: LogEvent, entries: Sequence[Entry]) -> Entry | None:
     It is at least as large as the segments of the process, and either within the allowance of them or too large to
     stand beside them on the device.
     """
-    held = reserved_by_message(event)
-    held = event.size("allocated_bytes") if held is None else held  # the message may be cut after what is live
-    total, free = event.size("total_bytes"), event.size("free_bytes")
+    held, total, free = held_by_message(event), event.size("total_bytes"), event.size("free_bytes")
     if printed_size(event) is not None or held is None or total is None or free is None:
         return None
     return next((entry for entry in entries if _is_self(size_of(entry), held, total - free)), None)

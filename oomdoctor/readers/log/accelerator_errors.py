@@ -48,7 +48,7 @@ def _runtime(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
-def _out_of_memory(library: str) -> Build:
+def out_of_memory(library: str) -> Build:
     """For forms whose words are always about memory; groups `call`, `bytes` and `device` are taken where named."""
 
     def build(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -181,27 +181,27 @@ FAMILY = Family(
         Pattern(
             "CUDA runtime error in",
             r"CUDA runtime error in (?P<call>.{1,200}?): out of memory",
-            _out_of_memory("cuda"),
+            out_of_memory("cuda"),
         ),
         Pattern(
             "after cudaLaunch",
             r"after (?P<call>cudaLaunch\w{0,30}) in .{1,200}?: out of memory",
-            _out_of_memory("cuda"),
+            out_of_memory("cuda"),
         ),
         Pattern(
             "cudaErrorMemoryAllocation",
             r"(?P<call>\w{1,60})?.{0,40}cudaErrorMemoryAllocation",
-            _out_of_memory("cuda"),
+            out_of_memory("cuda"),
         ),
-        Pattern("hipErrorOutOfMemory", r"hipErrorOutOfMemory", _out_of_memory("hip")),
-        Pattern("cuMemAlloc", r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory", _out_of_memory("cuda")),
+        Pattern("hipErrorOutOfMemory", r"hipErrorOutOfMemory", out_of_memory("hip")),
+        Pattern("cuMemAlloc", r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory", out_of_memory("cuda")),
         Pattern(
             "cuMemAlloc",
             r"(?i)call to (?P<call>cuMemAlloc\w{0,20}) results in CUDA_ERROR_OUT_OF_MEMORY",
-            _out_of_memory("cuda"),
+            out_of_memory("cuda"),
         ),
-        Pattern("cudaHostAlloc", r"(?P<call>cudaHostAlloc)\b.{0,200}out of memory", _out_of_memory("cuda")),
-        Pattern("cudaMallocHost", r"(?P<call>cudaMallocHost)\b.{0,200}out of memory", _out_of_memory("cuda")),
+        Pattern("cudaHostAlloc", r"(?P<call>cudaHostAlloc)\b.{0,200}out of memory", out_of_memory("cuda")),
+        Pattern("cudaMallocHost", r"(?P<call>cudaMallocHost)\b.{0,200}out of memory", out_of_memory("cuda")),
         Pattern(
             "_STATUS_",
             r"\b(?P<word>(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|HIPBLAS|HIPSPARSE)_STATUS_[A-Z_]{3,60})",
@@ -257,17 +257,16 @@ FAMILY = Family(
             r"NCCL error in: \S{1,300}, (?P<code>internal error|unhandled system error|invalid usage)\b",
             _other("nccl"),
         ),
+        Pattern(
+            "Cuda failure ",
+            r"(?:^|\]) {0,4}Cuda failure (?:\d{1,4} )?'out of memory'\s*$",
+            out_of_memory("nccl"),
+        ),
         Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),
         Pattern(
             "model_container_runner",
             r"(?P<code>API call failed) at (?P<call>\S{1,300}model_container_runner\w{0,10}\.cpp, line \d{1,6})",
             _may_mask("aotinductor"),
-        ),
-        Pattern("Cuda Runtime (out of memory)", r"Cuda Runtime \(out of memory\)", _out_of_memory("tensorrt")),
-        Pattern(
-            "Requested amount of GPU memory",
-            r"Requested amount of GPU memory \((?P<bytes>\d{1,20}) bytes\) could not be al",
-            _out_of_memory("tensorrt"),
         ),
         Pattern(
             "RESULT_ERROR_OUT_OF_",

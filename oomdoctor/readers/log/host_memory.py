@@ -207,6 +207,11 @@ FAMILY = Family(
             _unformatted,
         ),
         Pattern(
+            "DefaultCPUAllocator: ",
+            r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)(?!: you tried)",
+            _failed("torch-cpu"),
+        ),
+        Pattern(
             "Unable to allocate",
             rf"Unable to allocate (?:array|(?P<size>{SIZE}) for an array) with shape (?P<shape>\([^()]{{0,200}}\))"
             r" and data type (?P<dtype>.{1,300})$",

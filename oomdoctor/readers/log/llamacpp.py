@@ -216,6 +216,7 @@ _FIT: tuple[Pattern, ...] = (
 _REACH = 6
 """Lines after a refused allocation that may still speak of it."""
 _NEXT_REFUSAL = " failed: out of memory"
+_VULKAN_REFUSED = "Device memory allocation of size "
 _RETRIED = "retrying without pipeline parallelism"
 _EXACT = compile_form(r"buffer of size {requested_bytes:bytes}\s*$")
 _PURPOSES = (
@@ -225,6 +226,13 @@ _PURPOSES = (
     (re.compile(r"gallocr_reserve|failed to allocate compute|compute buffer allocation failed"), "compute"),
 )
 """What the lines after a refusal say it was for; the first that fits: an update at run time names both."""
+_MADE_LAST = (
+    (re.compile(r"compute buffer size = "), "unknown"),
+    (re.compile(r" output buffer size = "), "compute"),
+    (re.compile(r"KV (?:self )?size +="), "compute"),
+    (re.compile(r" model buffer size = |offloaded \d{1,5}/\d{1,5} layers"), "kv"),
+)
+"""What a context is made of in turn (weights, keys and values, outputs, scratch): the next after the last one made."""
 _FATAL = re.compile(
     r"failed to (?:load model|create context|initialize the context)|error loading model"
     r"|Failed to create llama_context"
@@ -259,6 +267,18 @@ _WORKING_SET = compile_form(r"recommendedMaxWorkingSetSize {0,3}= {0,9}{budget_b
 _ENDED_ON_METAL = re.compile(r"GGML_ASSERT.{0,40}ggml-metal|Insufficient Memory|out of memory")
 
 
+def _next_in_turn(line: Line) -> str:
+    """What was to be made when a refusal does not name it and the lines after it are not there."""
+    for text in reversed(line.preceding(_BEFORE)):
+        for regex, purpose in _MADE_LAST:
+            if regex.search(text):
+                return purpose
+    return "unknown"
+
+
+_BEFORE = 8
+
+
 def _aftermath(line: Line) -> Fields:
     """Purpose, exact size and outcome, as far as this line and the next ones (up to another refusal) state them."""
     said = [line.text]
@@ -272,6 +292,8 @@ def _aftermath(line: Line) -> Fields:
         if regex.search(whole):
             fields["purpose"] = purpose
             break
+    else:
+        fields["purpose"] = _next_in_turn(line)
     for text in said:
         if found := _EXACT.search(text):
             fields |= read_fields(found)
@@ -297,8 +319,11 @@ def _refused_without_backend(match: re.Match[str], line: Line) -> LogEvent | Non
 _SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory")
 
 
-def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent:
-    """The platform bounds a single buffer; how large this one was to be, the lines after it say."""
+def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The platform bounds a single buffer; how large this one was to be, the lines after it (or before) say."""
+    before = " ".join(line.preceding(1))
+    if "ailed to allocate pinned memory" in before or _VULKAN_REFUSED in before:
+        return None
     fields: Fields = {**_aftermath(line), "over_buffer_limit": True}
     for text in line.following(_REACH):
         if found := _NAMED_SIZE.search(text):
@@ -343,7 +368,7 @@ _FAILED: tuple[Pattern, ...] = (
     ),
     reading("failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers", _refused_without_backend),
     reading(
-        "ggml_vulkan: Device memory allocation of size ",
+        f"ggml_vulkan: {_VULKAN_REFUSED}",
         r"Device memory allocation of size {requested_bytes:bytes} failed",
         _refused,
     ),
@@ -400,7 +425,7 @@ _FAILED: tuple[Pattern, ...] = (
     _form(
         EventKind.WORKSPACE_TOO_SMALL,
         "not enough space in the ",
-        r"\bggml_\w{1,40}: not enough space in the (?:buffer|context's memory pool)"
+        r"\bggml_\w{1,40}: not enough space in the (?:buffer|(?:context's|scratch) memory pool)"
         r" \(needed {requested_bytes:bytes}, (?:largest block )?available {available_bytes:bytes}\)",
         library="ggml",
     ),
@@ -422,12 +447,21 @@ _FAILED: tuple[Pattern, ...] = (
 _SERVING: tuple[Pattern, ...] = (
     *(
         _form(EventKind.ENGINE_LOAD, anchor, anchor, kv_usage=1.0, waiting=1)
-        for anchor in ("failed to find free space in the KV cache", "failed to find a memory slot for batch of size")
+        for anchor in (
+            "failed to find free space in the KV cache",
+            "failed to find a memory slot for batch of size",
+            "failed to find KV cache slot for ubatch of size",
+        )
     ),
     _form(
         EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
         "failed to decode the batch",
         r"failed to decode the batch\b.{0,80}n_batch = 1, ret = 1\b",
+    ),
+    _form(
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        "failed to decode, ret = 1",
+        r"llama_decode: failed to decode, ret = 1$",
     ),
     _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "NoKvSlot", r"llama_decode failed: '?NoKvSlot\b"),
     _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "ontext size has been exceeded", r"[Cc]ontext size has been exceeded"),

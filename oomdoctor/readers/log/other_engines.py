@@ -1,6 +1,7 @@
 """Engines with few messages about memory.
 
-TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI.
+TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI, LM Studio, Triton and
+vllm.rs.
 """
 
 from __future__ import annotations
@@ -168,6 +169,13 @@ _MLC: tuple[Pattern, ...] = (
         r" Temporary buffer: {temporary_bytes:mib} MB\))?",
     ),
     _mlc(
+        EventKind.WORKSPACE_TOO_SMALL,
+        "storage allocation failure, attempted to allocate ",
+        r"storage allocation failure, attempted to allocate {requested_bytes:bytes} at offset [0-9]{1,20}"
+        r" in region that is {available_bytes:bytes} ?bytes",
+        library="tvm",
+    ),
+    _mlc(
         EventKind.ENGINE_KV_POOL,
         "max KV cache token capacity ",
         r"max KV cache token capacity (?:will be set to|is set to|is) {pool_tokens:n}",
@@ -192,7 +200,8 @@ _MLX: tuple[Pattern, ...] = (
     ),
     Pattern(
         "kIOGPUCommandBufferCallbackErrorOutOfMemory",
-        r"^\s*error: Insufficient Memory \(\w{1,20}:kIOGPUCommandBufferCallbackErrorOutOfMemory\)",
+        r"(?:\berror:|\bcommand buffer was aborted due to an error during execution\.) Insufficient Memory"
+        r" \(\w{1,20}:kIOGPUCommandBufferCallbackErrorOutOfMemory\)",
         lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "metal"}),
     ),
     _mlx(
@@ -334,6 +343,51 @@ _COMFYUI: tuple[Pattern, ...] = (
     ),
 )
 
+# --- LM Studio --------------------------------------------------------------------------------------------------------
+_NO_ESTIMATE = re.compile(r"requires approximately NaN\b")
+
+
+def _guarded(match: re.Match[str], line: Line) -> LogEvent:
+    """The guard at loading goes by an estimate, of which the report gives the size, or shows that there is none."""
+    if _NO_ESTIMATE.search(line.text):
+        fields: Fields = {"engine": "lmstudio", "outcome": "failed", "reason": "no estimate"}
+        return event_of(EventKind.ENGINE_FIT, line, fields)
+    fields = {"engine": "lmstudio", "what": "guard at loading", "fatal": True, **read_fields(match)}
+    return event_of(EventKind.ENGINE_HOST_SHORT, line, fields)
+
+
+_LM_STUDIO: tuple[Pattern, ...] = (
+    reading(
+        "due to insufficient system resources",
+        r"odel loading (?:was stopped|(?:was )?aborted) due to insufficient system resources"
+        r"(?:\..{0,80}?requires approximately {needed_bytes:size} of memory)?",
+        _guarded,
+    ),
+)
+
+# --- Triton -----------------------------------------------------------------------------------------------------------
+_TRITON: tuple[Pattern, ...] = (
+    form(
+        "triton",
+        EventKind.WORKSPACE_TOO_SMALL,
+        "CNMEM_STATUS_OUT_OF_MEMORY",
+        r"ailed to allocate CUDA memory with byte size {requested_bytes:bytes} on GPU [0-9]{1,3}:"
+        r" CNMEM_STATUS_OUT_OF_MEMORY",
+        library="triton",
+    ),
+)
+
+# --- vllm.rs ----------------------------------------------------------------------------------------------------------
+_VLLM_RS: tuple[Pattern, ...] = (
+    form(
+        "vllm.rs",
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        " kvcache tokens, but your prompt requires ",
+        r"Remaining {available_tokens:n} kvcache tokens, but your prompt requires {needed_tokens:n} new tokens",
+        stage="prefill",
+    ),
+)
+
 FAMILIES: tuple[Family, ...] = (
     Family("tensorrt-llm", _TENSORRT_LLM),
     Family("lmdeploy", _LMDEPLOY),
@@ -343,4 +397,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("flashinfer", _FLASHINFER),
     Family("transformers", _TRANSFORMERS),
     Family("comfyui", _COMFYUI),
+    Family("lmstudio", _LM_STUDIO),
+    Family("triton", _TRITON),
+    Family("vllm.rs", _VLLM_RS),
 )

@@ -1,4 +1,4 @@
-"""Device memory running out in CuPy, RAPIDS, XGBoost, MindSpore, Paddle, MXNet, ONNX Runtime, Caffe and tt-metal."""
+"""Device memory running out in what is neither torch nor an engine: CuPy, RAPIDS, Paddle, MXNet, browsers and others."""
 
 from __future__ import annotations
 
@@ -112,6 +112,11 @@ def _banks(match: re.Match[str], line: Line) -> LogEvent:
     )
 
 
+def _in_a_browser(code: str) -> Build:
+    """WebGPU's words. A device is lost for other reasons as well; the message names want of memory first."""
+    return lambda match, line: event(EventKind.ACCELERATOR_ERROR, line, library="webgpu", code=code, masks_oom=True)
+
+
 FAMILY = Family(
     "other frameworks",
     (
@@ -177,6 +182,16 @@ FAMILY = Family(
             "VK_ERROR_OUT_OF_DEVICE_MEMORY",
             r"RESOURCE_EXHAUSTED; VK_ERROR_OUT_OF_DEVICE_MEMORY\b",
             _oom("iree"),
+        ),
+        Pattern(
+            "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+            r"vkAllocateMemory failed with VK_ERROR_OUT_OF_DEVICE_MEMORY\b",
+            _in_a_browser("out of memory"),
+        ),
+        Pattern(
+            "Device was lost",
+            r"\bDevice was lost(?: during reload)?\. This can happen due to insufficient memory",
+            _in_a_browser("device lost"),
         ),
         Pattern(
             "== cudaSuccess",

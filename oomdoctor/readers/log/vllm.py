@@ -316,6 +316,7 @@ _ENCODER: tuple[Pattern, ...] = (
         r"Starting profile run for multi-modal models",
         phase="profile",
         edge="begin",
+        mode="multi-modal",
     ),
 )
 
@@ -481,7 +482,11 @@ _SERVING: tuple[Pattern, ...] = (
         phase="sleep",
         edge="end",
     ),
-    reading("cumem_allocator.cpp:", r"CUDA Error: out of memory at \S{0,300}cumem_allocator\.cpp:", _sleep_pool),
+    reading(
+        "cumem_allocator.cpp:",
+        r"(?:CUDA E|cuda e)rror: out of memory at \S{0,300}cumem_allocator\.cpp:",
+        _sleep_pool,
+    ),
 )
 
 _TOLD_TO_CLIENTS = _form(

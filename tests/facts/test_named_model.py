@@ -1,0 +1,51 @@
+"""GIVEN the launch line of a server and a failed card WHEN facts are derived THEN the model's name tells its weights,
+where nothing says that they have fewer bits."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomdoctor.diagnose.pipeline import diagnose
+
+GIB = 1 << 30
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of 39.39 GiB"
+    " of which 20.00 MiB is free. Process 7 has 39.36 GiB memory in use. Of the allocated memory 38.80 GiB is allocated"
+    " by PyTorch, and 1.00 MiB is reserved by PyTorch but unallocated."
+)
+
+
+def told(tmp_path, command):
+    log = tmp_path / "serve.log"
+    log.write_text(f"{OOM}\n", encoding="utf-8")
+    findings = diagnose([log], command=command).findings
+    found = next((one for one in findings if one.rule == "CAP001"), None)
+    return None if found is None else (found.confidence.value, found.explain)
+
+
+@pytest.mark.parametrize(
+    ("command", "confidence", "size"),
+    [
+        ("vllm serve acme/Big-22B-Chat --dtype bfloat16", "likely", "40.98 GiB"),
+        ("python -m vllm.entrypoints.openai.api_server --model /m/Small-12B --dtype=float", "likely", "44.70 GiB"),
+        ("vllm serve acme/Big-70B", "possible", "130.39 GiB"),
+    ],
+)
+def test_weights_by_the_name(tmp_path, command, confidence, size):
+    said = told(tmp_path, command)
+    assert said is not None and said[0] == confidence and size in said[1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve acme/Small-7B --dtype bfloat16",
+        "vllm serve acme/Big-70B-AWQ",
+        "vllm serve acme/Big-70B --quantization fp8",
+        "vllm serve openai/gpt-oss-120b",
+        "vllm serve acme/Big-70B --dtype bfloat16 --tensor-parallel-size 8",
+        "vllm serve acme/Mix-8x22B --dtype bfloat16",
+    ],
+)
+def test_a_name_that_does_not_tell(tmp_path, command):
+    assert told(tmp_path, command) is None
