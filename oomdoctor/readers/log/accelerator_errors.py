@@ -259,7 +259,7 @@ FAMILY = Family(
         ),
         Pattern(
             "Cuda failure ",
-            r"(?:^|\]) {0,4}Cuda failure (?:\d{1,4} )?'out of memory'\s*$",
+            r"(?:^|[\]:]) {0,4}Cuda failure (?:\d{1,4} )?'out of memory'\s*$",
             out_of_memory("nccl"),
         ),
         Pattern("ncclUnhandledCudaError", r"(?P<code>ncclUnhandledCudaError)", _may_mask("nccl")),
