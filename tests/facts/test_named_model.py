@@ -33,7 +33,9 @@ def told(tmp_path, command):
 )
 def test_weights_by_the_name(tmp_path, command, confidence, size):
     said = told(tmp_path, command)
-    assert said is not None and said[0] == confidence and size in said[1]
+    assert said is not None
+    assert said[0] == confidence
+    assert size in said[1]
 
 
 @pytest.mark.parametrize(

@@ -221,9 +221,15 @@ _RETRIED = "retrying without pipeline parallelism"
 _EXACT = compile_form(r"buffer of size {requested_bytes:bytes}\s*$")
 _PURPOSES = (
     (re.compile(r"kv_cache_update\w{0,20}: failed to allocate compute"), "runtime"),
-    (re.compile(r"alloc_tensor_range|unable to allocate \S{1,40} buffer|error loading model"), "weights"),
+    (
+        re.compile(
+            r"alloc_tensor_range|alloc params backend buffer failed"
+            r"|unable to allocate \S{1,40} buffer|error loading model"
+        ),
+        "weights",
+    ),
     (re.compile(r"buffer for (?:kv|rs) cache|self-attention cache"), "kv"),
-    (re.compile(r"gallocr_reserve|failed to allocate compute|compute buffer allocation failed"), "compute"),
+    (re.compile(r"gallocr_reserve|failed to allocate (?:the )?compute|compute buffer allocation failed"), "compute"),
 )
 """What the lines after a refusal say it was for; the first that fits: an update at run time names both."""
 _MADE_LAST = (
@@ -316,7 +322,9 @@ def _refused_without_backend(match: re.Match[str], line: Line) -> LogEvent | Non
     return event_of(EventKind.ENGINE_BUFFER_FAILED, line, fields)
 
 
-_SPOKEN = re.compile(r" failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory")
+_SPOKEN = re.compile(
+    r" on device \d{1,4}: \w{1,40} failed: out of memory|failed to allocate (?:\S{1,40} )?buffer|ErrorOutOfDeviceMemory"
+)
 
 
 def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -367,6 +375,16 @@ _FAILED: tuple[Pattern, ...] = (
         "failed to allocate buffer for ", r"failed to allocate buffer for (?:kv|rs) cache", _refused_without_backend
     ),
     reading("failed to allocate compute ", r"failed to allocate compute (?:pp |tg )?buffers", _refused_without_backend),
+    reading(
+        "failed to allocate the compute buffer", r"failed to allocate the compute buffer", _refused_without_backend
+    ),
+    _form(
+        EventKind.ENGINE_STEP_FAILED,
+        "vae: failed to allocate the compute buffer",
+        r"\bvae: failed to allocate the compute buffer",
+        step="vae_decode",
+    ),
+    reading("alloc params backend buffer failed", r"alloc params backend buffer failed", _refused_without_backend),
     reading(
         f"ggml_vulkan: {_VULKAN_REFUSED}",
         r"Device memory allocation of size {requested_bytes:bytes} failed",

@@ -131,6 +131,10 @@ def _default_context(match: re.Match[str], line: Line) -> LogEvent:
 def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     inner = match["inner"].strip().rstrip('"').rstrip("\\")
     ended = event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": _ENGINE, "step": "runner", "inner": inner})
+    if refused := _REFUSED.search(inner):
+        purpose = "weights" if refused["buffer"] else "unknown"
+        failed: Fields = {"engine": _ENGINE, "purpose": purpose, "fatal": True}
+        return ended, event_of(EventKind.ENGINE_BUFFER_FAILED, line, failed)
     if not inner.startswith("signal: killed"):
         return (ended,)
     killed: Fields = {
@@ -141,6 +145,10 @@ def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
         "oom_stated": False,
     }
     return ended, event_of(EventKind.PROCESS_KILLED, line, killed)
+
+
+_REFUSED = re.compile(r"\b\w{2,20} failed: out of memory|unable to allocate (?P<buffer>\S{1,40}) buffer")
+"""Of a device, in the words that a runner leaves behind."""
 
 
 def _message(words: str, build: Build, then: str = "") -> Pattern:
@@ -183,6 +191,17 @@ FAMILY = Family(
             "llama runner process has terminated",
             r"llama runner process has terminated: (?P<inner>\S.{0,999})",
             _runner_ended,
+        ),
+        *(
+            _form(
+                EventKind.PROCESS_KILLED,
+                ", this may be due to resource limitations",
+                rf"{what}, this may be due to resource limitations",
+                reported_by="ollama",
+                oom_stated=False,
+                guess_only=True,
+            )
+            for what in ("model runner has unexpectedly stopped", "model failed to load")
         ),
         _form(
             EventKind.ENGINE_FIT,

@@ -1,7 +1,7 @@
 """Engines with few messages about memory.
 
-TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI, LM Studio, Triton and
-vllm.rs.
+TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI, ExLlamaV2, LM Studio,
+Triton and vllm.rs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _TENSORRT_LLM: tuple[Pattern, ...] = (
     _trt(
         EventKind.ENGINE_BUFFER_FAILED,
         "CUDA runtime error in ",
-        r"CUDA runtime error in ::{call:word}\(.{0,200}?: out of memory(?: \((?P<site__word>[^\s:()]{1,200}):)?",
+        r"CUDA runtime error in (?:::)?{call:word}\(.{0,200}?: out of memory(?: \((?P<site__word>[^\s:()]{1,200}):)?",
         purpose="unknown",
         fatal=True,
     ),
@@ -124,6 +124,11 @@ _LMDEPLOY: tuple[Pattern, ...] = (
         r"\[TM\]\[ERROR\] +CUDA runtime error: out of memory(?: (?P<site__word>[^\s:()]{1,300}):)?",
         purpose="unknown",
         fatal=True,
+    ),
+    _lmdeploy(
+        EventKind.ENGINE_KV_NONE,
+        "No enough gpu memory for runtime",
+        r"No enough gpu memory for runtime",
     ),
     _lmdeploy(EventKind.SLOT_TABLE_FULL, "No enough cache entries", r"No enough cache entries"),
     _lmdeploy(
@@ -343,6 +348,18 @@ _COMFYUI: tuple[Pattern, ...] = (
     ),
 )
 
+# --- ExLlamaV2 --------------------------------------------------------------------------------------------------------
+_EXLLAMA: tuple[Pattern, ...] = (
+    form(
+        "exllama",
+        EventKind.ENGINE_BUFFER_FAILED,
+        "Insufficient VRAM for model and cache",
+        r"Insufficient VRAM for model and cache",
+        purpose="weights",
+        fatal=True,
+    ),
+)
+
 # --- LM Studio --------------------------------------------------------------------------------------------------------
 _NO_ESTIMATE = re.compile(r"requires approximately NaN\b")
 
@@ -397,6 +414,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("flashinfer", _FLASHINFER),
     Family("transformers", _TRANSFORMERS),
     Family("comfyui", _COMFYUI),
+    Family("exllama", _EXLLAMA),
     Family("lmstudio", _LM_STUDIO),
     Family("triton", _TRITON),
     Family("vllm.rs", _VLLM_RS),

@@ -1,4 +1,4 @@
-"""Device memory running out in what is neither torch nor an engine: CuPy, RAPIDS, Paddle, MXNet, browsers and others."""
+"""Device memory running out in what is neither torch nor an engine: CuPy, RAPIDS, Paddle, MXNet, browsers, others."""
 
 from __future__ import annotations
 
@@ -192,6 +192,16 @@ FAMILY = Family(
             "Device was lost",
             r"\bDevice was lost(?: during reload)?\. This can happen due to insufficient memory",
             _in_a_browser("device lost"),
+        ),
+        Pattern(
+            "CUDA failed with error out of memory",
+            r"(?:^|: )CUDA failed with error out of memory\s*$",
+            _oom("ctranslate2"),
+        ),
+        Pattern(
+            "DriverError(CUDA_ERROR_OUT_OF_MEMORY",
+            r"\bDriverError\(CUDA_ERROR_OUT_OF_MEMORY\b",
+            _oom("candle"),
         ),
         Pattern(
             "== cudaSuccess",

@@ -33,7 +33,10 @@ def test_a_tactic_that_tensorrt_passes_over():
     ("before", "read"),
     [
         ("[W] [TRT] GPU memory allocation error during getBestTactic: dec_conv", True),
-        ("[E] 2: [virtualMemoryBuffer.cpp::resizePhysical::120] Error Code 2: OutOfMemory (no further information)", True),
+        (
+            "[E] 2: [virtualMemoryBuffer.cpp::resizePhysical::120] Error Code 2: OutOfMemory (no further information)",
+            True,
+        ),
         ("[E] [TRT] net.1: kernel weights has count 9 but 12 was expected", False),
     ],
 )
@@ -95,7 +98,10 @@ def test_tokens_that_a_prompt_did_not_find():
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("Device was lost during reload. This can happen due to insufficient memory or other GPU constraints.", "device lost"),
+        (
+            "Device was lost during reload. This can happen due to insufficient memory or other GPU constraints.",
+            "device lost",
+        ),
         ("7vkAllocateMemory failed with VK_ERROR_OUT_OF_DEVICE_MEMORY", "out of memory"),
     ],
 )
@@ -111,7 +117,10 @@ VULKAN = "ggml_vulkan: Device memory allocation of size 1073741824 failed.\nggml
     ("made", "purpose"),
     [
         ("load_tensors: offloaded 10/33 layers to GPU", "kv"),
-        ("llama_new_context_with_model: KV self size  = 1024.00 MiB, K (f16): 512.00 MiB, V (f16): 512.00 MiB", "compute"),
+        (
+            "llama_new_context_with_model: KV self size  = 1024.00 MiB, K (f16): 512.00 MiB, V (f16): 512.00 MiB",
+            "compute",
+        ),
         ("llama_context: Vulkan_Host  output buffer size =     0.49 MiB", "compute"),
         ("nothing known", "unknown"),
     ],
@@ -129,3 +138,43 @@ def test_page_locked_memory_is_no_buffer_of_the_device():
 def test_metals_words_in_the_systems_log():
     text = "Execution of the command buffer was aborted due to an error during execution. Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"
     assert only(text, K.DEVICE_OOM).fields["backend"] == "metal"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: CUDA failed with error out of memory",
+        'Error: DriverError(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")',
+    ],
+)
+def test_libraries_whose_message_has_no_figure(line):
+    assert only(line, K.DEVICE_OOM)
+
+
+@pytest.mark.parametrize(
+    ("line", "purpose"),
+    [
+        ("Error: llama runner process has terminated: cudaMalloc failed: out of memory", "unknown"),
+        ("Error: llama runner process has terminated: exit status 2 error:unable to allocate ROCm1 buffer", "weights"),
+        ("RuntimeError: Insufficient VRAM for model and cache", "weights"),
+        ("[ERROR] ggml_extend.hpp:99 - clip alloc params backend buffer failed, num_tensors = 12", "weights"),
+        ("[ERROR] ggml_extend.hpp:77 - flux: failed to allocate the compute buffer", "compute"),
+    ],
+)
+def test_buffers_that_are_refused_in_a_front_ends_words(line, purpose):
+    assert only(line, K.ENGINE_BUFFER_FAILED).fields["purpose"] == purpose
+
+
+def test_what_a_front_end_only_guesses_is_a_guess():
+    text = "model runner has unexpectedly stopped, this may be due to resource limitations or an internal error"
+    assert only(text, K.PROCESS_KILLED).fields["guess_only"] is True
+
+
+def test_a_decoder_of_images_without_scratch():
+    text = "[ERROR] ggml_backend_cuda_buffer_type_alloc_buffer: allocating 5000.00 MiB on device 0: cudaMalloc failed: out of memory\n[ERROR] vae: failed to allocate the compute buffer\n"
+    assert only(text, K.ENGINE_BUFFER_FAILED).fields["purpose"] == "compute"
+    assert only(text, K.ENGINE_STEP_FAILED).fields["step"] == "vae_decode"
+
+
+def test_nothing_left_to_run_with():
+    assert only("RuntimeError: No enough gpu memory for runtime.", K.ENGINE_KV_NONE).fields["engine"] == "lmdeploy"
