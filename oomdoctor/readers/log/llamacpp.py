@@ -327,6 +327,11 @@ _SPOKEN = re.compile(
 )
 
 
+def is_refusal(text: str) -> bool:
+    """Whether a line says by itself that a buffer was refused."""
+    return _SPOKEN.search(text) is not None
+
+
 def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent | None:
     """The platform bounds a single buffer; how large this one was to be, the lines after it (or before) say."""
     before = " ".join(line.preceding(1))

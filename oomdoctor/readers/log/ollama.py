@@ -11,7 +11,7 @@ from ...model.units import parse_size
 from .family import Build, Family, Line, Pattern
 from .forms import Fields, form, index_of, reading
 from .launch import launch_options
-from .llamacpp import on_host
+from .llamacpp import is_refusal, on_host
 from .statement import event_of
 
 _ENGINE = "ollama"
@@ -131,7 +131,8 @@ def _default_context(match: re.Match[str], line: Line) -> LogEvent:
 def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     inner = match["inner"].strip().rstrip('"').rstrip("\\")
     ended = event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": _ENGINE, "step": "runner", "inner": inner})
-    if refused := _REFUSED.search(inner):
+    refused = _REFUSED.search(inner)
+    if refused and not any(is_refusal(text) for text in (*line.preceding(_RUNNERS_LINES), *line.following(3))):
         purpose = "weights" if refused["buffer"] else "unknown"
         failed: Fields = {"engine": _ENGINE, "purpose": purpose, "fatal": True}
         return ended, event_of(EventKind.ENGINE_BUFFER_FAILED, line, failed)
@@ -147,6 +148,8 @@ def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     return ended, event_of(EventKind.PROCESS_KILLED, line, killed)
 
 
+_RUNNERS_LINES = 200
+"""Of the runner itself, which stand before this one in a server's log and say more."""
 _REFUSED = re.compile(r"\b\w{2,20} failed: out of memory|unable to allocate (?P<buffer>\S{1,40}) buffer")
 """Of a device, in the words that a runner leaves behind."""
 

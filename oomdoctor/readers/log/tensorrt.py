@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ...model.events import EventKind, LogEvent
 from .accelerator_errors import out_of_memory
@@ -37,7 +38,7 @@ def _tactic(code: str) -> Build:
     return build
 
 
-def _layer_given_up(match: re.Match[str], line: Line) -> LogEvent | None:
+def _layer_given_up(match: re.Match[str], line: Line) -> LogEvent | Iterable[LogEvent] | None:
     """Said of layers that are not supported as well: it is about memory where a shortage was told just before."""
     if not any(_SHORT_OF_MEMORY.search(text) for text in line.preceding(_LINES_OF_A_LAYER)):
         return None

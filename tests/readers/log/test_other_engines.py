@@ -111,12 +111,6 @@ EACH: list[tuple[str, str, K, dict[str, object]]] = [
         {"options": (("model", "/m/blob"), ("ctx-size", "8192"), ("n-gpu-layers", "20"), ("no-mmap", None))},
     ),
     ("ollama", GO + 'msg="Listening on 127.0.0.1:11434 (version 0.5.1)"', K.ENGINE_START, {"version": "0.5.1"}),
-    (
-        "ollama",
-        'Error: llama runner process has terminated: cudaMalloc failed: out of memory"',
-        K.ENGINE_STEP_FAILED,
-        {"step": "runner", "inner": "cudaMalloc failed: out of memory"},
-    ),
     ("ollama", "insufficient memory - required allocations: {}", K.ENGINE_FIT, {"outcome": "failed"}),
     (
         "ollama",
@@ -339,6 +333,15 @@ def test_ollama_plan_gives_the_fit_and_the_layers() -> None:
         "compute_bytes": 512 * MIB,
     }
     assert dict(weights.fields) == {"engine": "ollama", "layers_offloaded": 30, "layers_total": 49}
+
+
+def test_a_runners_last_words_are_a_refusal_where_it_says_no_more() -> None:
+    ended = 'Error: llama runner process has terminated: cudaMalloc failed: out of memory"\n'
+    told = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 700.00 MiB on device 0: cudaMalloc failed: out of memory\n"
+    step, refused = said(ended)
+    assert (step.word("step"), step.word("inner")) == ("runner", "cudaMalloc failed: out of memory")
+    assert (refused.kind, refused.word("purpose")) == (K.ENGINE_BUFFER_FAILED, "unknown")
+    assert [event.kind for event in said(told + ended)] == [K.ENGINE_BUFFER_FAILED, K.ENGINE_STEP_FAILED]
 
 
 def test_a_killed_runner_is_a_killed_process_without_a_stated_reason() -> None:
