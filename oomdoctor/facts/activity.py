@@ -202,7 +202,7 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
         facts.put("activity.operation", operation_of_node(event.word("node")), event.source)
         wrapped = (event.word("wrapped_by") or "").lower()
-        if "load model" in wrapped or "could not be loaded" in wrapped:
+        if "load model" in wrapped or "could not be loaded" in wrapped or "failed to load '" in wrapped:
             facts.put("activity.phase", "load", event.source)
             facts.put("activity.operation", "weights", event.source)
         elif "graph" in wrapped:

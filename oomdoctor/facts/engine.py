@@ -7,8 +7,10 @@ from collections.abc import Callable
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactType
+from .activity import memory_exceptions
 from .asked_settings import options_of
 from .deriver import computed
+from .frames import frames_of, serving_engine
 
 _NAMES = {
     "vllm",
@@ -41,6 +43,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         handler = _HANDLERS.get(event.kind)
         if handler is not None:
             handler(event, facts)
+    for event in reversed(memory_exceptions(evidence)):
+        facts.put("engine.name", serving_engine(frames_of(event)), event.source)
     _put_sums(evidence, facts)
     _put_pool_of_blocks(evidence, facts)
     _put_usage(evidence, facts)

@@ -82,7 +82,9 @@ _OPERATIONS = (
         "kv-pool",
         r"(?:\bk|\bv|key|value|kv|past)_?(?:cache|states?|buffers?)s?\b.*torch\.(?:zeros|empty|ones|full)\(",
         r"static_?cache\w*\|",
-        r"\|(?:allocate|init|create|make|setup)_(?:kv_)?caches?\|",
+        r"\|(?:allocate|init|create|make|setup)_(?:kv_|gpu_)?caches?\|",
+        r"_kv_cache_tensors\|",
+        r"/mem_cache/\w{0,30}memory_pool\.py\|_create_buffers\|",
     ),
     _sign(
         "kv-append",
@@ -204,6 +206,8 @@ _OPERATIONS = (
         "weights",
         r"load_weights",
         r"load_model",
+        r"process_weights_after_loading",
+        r"/diffusers/pipelines/pipeline_utils\.py\|to\|",
         r"create_weights?\b",
         r"get_(?:multi_|partial_)?(?:sharded|weights?)\w{0,20}\(",
         _CONSTRUCTS,
@@ -263,7 +267,14 @@ _PHASES = (
         r"_dummy_run",
     ),
     _sign("warm-up", r"compile_or_warm_up", r"warm_?up", r"_dummy_sampler_run"),
-    _sign("kv-allocation", r"cache_engine\.py\|", r"allocate_kv_cache", r"initialize_kv_cache"),
+    _sign(
+        "kv-allocation",
+        r"cache_engine\.py\|",
+        r"allocate_kv_cache",
+        r"initialize_kv_cache",
+        r"/mem_cache/\w{0,30}memory_pool\.py\|_create_buffers\|",
+        r"\|init_kv_cache\|",
+    ),
     _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
     _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
     _sign("evaluation", _EVALUATING, r"\bevaluate\(", r"trainer_pt_utils\.py\|"),
@@ -283,6 +294,8 @@ _PHASES = (
         r"load_state_dict",
         r"torch\.load\(",
         r"load_checkpoint",
+        r"process_weights_after_loading",
+        r"/diffusers/pipelines/pipeline_utils\.py\|to\|",
         r"create_weights?\b",
         r"\|\w{0,20}(?:UNET|Checkpoint|Diffusion|Model|CLIP|VAE)\w{0,20}Loader\w{0,20}\|",
         _CONSTRUCTS,
@@ -487,6 +500,17 @@ def caller_of_torch(frames: Iterable[StackFrame]) -> str | None:
         elif package[1] not in ("torch", "torchvision"):
             return package[1]
     return None
+
+
+def serving_engine(frames: Iterable[StackFrame]) -> str | None:
+    """The serving engine whose own code is nearest to the failing call."""
+    for frame in reversed(list(frames)):
+        if found := _ENGINES_CODE.search(frame.file.replace("\\", "/")):
+            return "tgi" if found[1] == "text_generation_server" else found[1]
+    return None
+
+
+_ENGINES_CODE = re.compile(r"(?:^|/)(vllm|sglang|text_generation_server|lmdeploy)/\w")
 
 
 def describe(frame: StackFrame) -> str:

@@ -1,0 +1,79 @@
+# ruff: noqa: E501  (log lines are as long as they are)
+"""GIVEN the stack of a serving engine as it loads, sets its pool aside or decodes WHEN it is diagnosed THEN the first
+cause is what that place is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from oomdoctor.diagnose.pipeline import diagnose
+
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 700.00 MiB. GPU 0 has a total capacity of 44.40 GiB"
+    " of which 300.00 MiB is free. Including non-PyTorch memory, this process has 44.00 GiB memory in use. Of the"
+    " allocated memory 42.90 GiB is allocated by PyTorch, and 400.00 MiB is reserved by PyTorch but unallocated."
+)
+POOL = '  File "/v/site-packages/vllm/v1/worker/gpu_model_runner.py", line 9, in _allocate_kv_cache_tensors\n    raw = torch.zeros(size, dtype=torch.int8)'
+SGLANG = (
+    '  File "/v/site-packages/sglang/srt/mem_cache/memory_pool.py", line 9, in _create_buffers\n    torch.zeros(shape)'
+)
+REPACK = (
+    '  File "/v/site-packages/vllm/x/layer.py", line 9, in process_weights_after_loading\n    new = torch.empty_like(w)'
+)
+DIFFUSERS = '  File "/v/site-packages/diffusers/pipelines/pipeline_utils.py", line 9, in to\n    module.to(device)'
+LAYERS = '  File "/v/site-packages/vllm/model_executor/models/qwen9.py", line 9, in __init__\n    self.mlp = Mlp('
+CLIP = '  File "/v/site-packages/vllm/model_executor/models/clip.py", line 9, in forward\n    x = self.fc(x)'
+
+
+@pytest.mark.parametrize(
+    ("frame", "cause"),
+    [
+        (POOL, "kv-pool-oversized"),
+        (SGLANG, "kv-pool-oversized"),
+        (REPACK, "weights-exceed-device"),
+        (DIFFUSERS, "weights-exceed-device"),
+        (LAYERS, "weights-exceed-device"),
+        (CLIP, "encoder-peak"),
+    ],
+)
+def test_the_place_of_the_failure(tmp_path, frame, cause):
+    log = tmp_path / "serve.log"
+    log.write_text(f"Traceback (most recent call last):\n{frame}\n{OOM}\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == (cause, "likely")
+
+
+@pytest.mark.parametrize(("frame", "cause"), [(LAYERS, "weights-exceed-device"), (CLIP, "encoder-peak")])
+def test_a_log_that_ends_in_the_traceback_leads_to_no_more_than_possible(tmp_path, frame, cause):
+    log = tmp_path / "serve.log"
+    log.write_text(f"INFO starting\nTraceback (most recent call last):\n{frame}\n", encoding="utf-8")
+    found = diagnose([log])
+    assert found.verdict.value == "undetermined"
+    assert [(one.cause, one.confidence.value) for one in found.findings[:1]] == [(cause, "possible")]
+    assert any("the error itself" in gap.what for gap in found.missing)
+
+
+def test_one_process_in_a_cut_message_may_be_the_program_itself(tmp_path):
+    log = tmp_path / "serve.log"
+    cut = OOM.split(" Including")[0] + " Process 88 has 44.00 GiB memory in use. Of the al"
+    log.write_text(f"{cut}\n", encoding="utf-8")
+    assert all(finding.cause != "other-process" for finding in diagnose([log]).findings)
+
+
+def test_terabytes_may_be_the_square_of_a_long_sequence(tmp_path):
+    log = tmp_path / "serve.log"
+    log.write_text(OOM.replace("700.00 MiB", "1700.25 GiB") + "\n", encoding="utf-8")
+    findings = diagnose([log]).findings
+    assert findings[0].cause == "attention-quadratic"
+    assert "impossible-size" in {one.cause for one in findings}
+    assert {one.confidence.value for one in findings} == {"possible"}
+
+
+@pytest.mark.parametrize(("frame", "option"), [(POOL, "--gpu-memory-utilization"), (SGLANG, "--mem-fraction-static")])
+def test_the_engine_of_a_stack_decides_the_setting(tmp_path, frame, option):
+    log = tmp_path / "serve.log"
+    log.write_text(f"Traceback (most recent call last):\n{frame}\n{OOM}\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    said = " ".join(f"{one.do} {one.set}" for one in first.remedies)
+    assert option in said
+    assert "vLLM, SGLang, TGI" not in said
