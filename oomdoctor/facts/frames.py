@@ -165,7 +165,7 @@ _OPERATIONS = (
     ),
     _sign(
         "collect",
-        r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\(",
+        r"(?:preds?|outputs?|results?|logits_all|all_\w+)\.append\((?!getattr\()",
         r"torch\.cat\(\s*(?:\[)?(?:all_\w*|preds?|predictions|outputs)",
         r"\(\s*(?:results?|preds?|predictions|outputs)\s*,.*\ball_(?!gather|reduce|to_all)\w+",
         r"nested_concat",

@@ -77,3 +77,15 @@ def test_the_engine_of_a_stack_decides_the_setting(tmp_path, frame, option):
     said = " ".join(f"{one.do} {one.set}" for one in first.remedies)
     assert option in said
     assert "vLLM, SGLang, TGI" not in said
+
+
+def test_the_loop_over_a_workflows_nodes_collects_no_predictions(tmp_path):
+    log = tmp_path / "comfy.log"
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/opt/ComfyUI/execution.py", line 9, in process_inputs\n'
+        "    results.append(getattr(obj, func)(**inputs))\n"
+        "torch.OutOfMemoryError: Allocation on device \n\nGot an OOM, unloading all loaded models.\n",
+        encoding="utf-8",
+    )
+    assert [one.cause for one in diagnose([log]).findings] == ["activation-peak"]
