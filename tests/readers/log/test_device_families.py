@@ -10,12 +10,20 @@ import pytest
 
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.model.events import LogEvent
-from oomdoctor.readers.log import accelerator_errors, lookalikes, other_frameworks, tensorflow_jax, torch_statistics
+from oomdoctor.readers.log import (
+    accelerator_errors,
+    lookalikes,
+    other_frameworks,
+    tensorflow_jax,
+    tensorrt,
+    torch_statistics,
+)
 from oomdoctor.readers.log.engine import read_log
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 FAMILIES = (
     accelerator_errors.FAMILY,
+    tensorrt.FAMILY,
     tensorflow_jax.FAMILY,
     other_frameworks.FAMILY,
     lookalikes.FAMILY,
