@@ -9,7 +9,7 @@ DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports vendor playbook catalogue bench soak clean
+.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports pictures vendor playbook catalogue bench soak clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -53,6 +53,10 @@ lint: .venv/installed-lint
 
 reports: .venv/installed
 	$(BIN)/python scripts/make_reports.py
+
+# The reports as a browser shows them, wide, narrow, dark, without scripts and as PDF, in build/pictures/ to look through.
+pictures: .venv/installed-test
+	OOMDOCTOR_PICTURES=build/pictures $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
 
 # The report's JavaScript libraries, from npm; only when scripts/vendor/package.json changes.
 vendor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..language import _, told
 from ..model.diagnosis import Budget
@@ -10,10 +10,12 @@ from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
-from .text import NOT_MEASURED, format_share, listed
+from .text import NOT_MEASURED, format_share
 
 _WIDEST = 1.6
 """The axis ends at this many times the total: a larger request is drawn cut, and said to be."""
+_NAMED = 4
+"""Parts that a narrow legend names, besides what is free."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Segment:
     how_known: str
     start: float
     width: float
+    minor: bool = False
+    """Among the smaller ones, which a narrow legend sums up in a line."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class BudgetView:
     where: str
     """With what is said of its moment."""
     place: str
+    moment: str
     total_bytes: int
     total: str
     capacity: float
@@ -64,6 +69,16 @@ class BudgetView:
     """The bar for those who do not see it."""
     over: str
     """A warning where the parts claim more than the total; empty otherwise."""
+
+    @property
+    def minor(self) -> tuple[Segment, ...]:
+        """The smaller parts, in their order."""
+        return tuple(each for each in self.segments if each.minor)
+
+    @property
+    def minor_size(self) -> str:
+        """What the smaller parts come to together."""
+        return format_bytes(sum(each.bytes for each in self.minor))
 
 
 def view_budget(budget: Budget) -> BudgetView:
@@ -88,9 +103,9 @@ def view_budget(budget: Budget) -> BudgetView:
         known = one_line(told(how_known), 80)
         segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
         position += max(size, 0)
-    where = place_in_words(budget.where)
-    if budget.moment:
-        where = _("{place}, {moment}").format(place=where, moment=told(budget.moment))
+    where, moment = place_in_words(budget.where), told(budget.moment) if budget.moment else ""
+    if moment:
+        where = _("{place}, {moment}").format(place=where, moment=moment)
     where = one_line(where, 140)
     total = format_bytes(budget.total_bytes)
     asked = None
@@ -103,10 +118,11 @@ def view_budget(budget: Budget) -> BudgetView:
     return BudgetView(
         where=where,
         place=budget.where,
+        moment=moment,
         total_bytes=budget.total_bytes,
         total=total,
         capacity=budget.total_bytes / axis,
-        segments=tuple(segments),
+        segments=tuple(_minor_marked(segments)),
         free_bytes=sum(free) if free else None,
         free=format_bytes(sum(free)) if free else _(NOT_MEASURED),
         unattributed_bytes=budget.unattributed_bytes,
@@ -116,11 +132,13 @@ def view_budget(budget: Budget) -> BudgetView:
     )
 
 
-def in_short(bar: BudgetView) -> str:
-    """A budget in one line: its total and its three largest parts."""
-    largest = sorted((each for each in bar.segments if each.bytes > 0), key=lambda each: -each.bytes)[:3]
-    parts = listed(f"{each.name} {each.size}" for each in largest) or _("parts not measured")
-    return _("{place}, {total}: {parts}").format(place=bar.where, total=bar.total, parts=parts)
+def _minor_marked(segments: list[Segment]) -> list[Segment]:
+    """All but the largest and what is free: on a telephone the rest would push the cause off the screen."""
+    others = sorted((each for each in segments if each.category is not FREE), key=lambda each: -each.bytes)
+    small = {id(each) for each in others[_NAMED:]}
+    if len(small) < 2:
+        return segments
+    return [replace(each, minor=id(each) in small) for each in segments]
 
 
 def _in_words(where: str, total: str, segments: list[Segment], request: RequestBar | None) -> str:

@@ -19,6 +19,7 @@ from .map_svg import segment_map
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .stacks_svg import stack_picture
 from .text import UNIT
+from .tones import PATTERNS, print_style
 from .view import view_report
 from .window_svg import stacked_areas, stacked_lines
 
@@ -43,6 +44,7 @@ def render(diagnosis: Diagnosis) -> str:
             language_tag=LANGUAGE_TAGS[chosen()],
             scripts=code,
             svg=svg,
+            patterns=PATTERNS,
             segment_map=segment_map,
             stacked_areas=stacked_areas,
             stack_picture=stack_picture,
@@ -60,7 +62,7 @@ def render(diagnosis: Diagnosis) -> str:
 
 def style_sheet() -> str:
     """The look of every page: colours of both schemes, tables, bars, and what the language needs besides."""
-    return "\n".join([_asset("report.css"), *([_asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
+    return "\n".join([_asset("report.css"), print_style(), *([_asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:

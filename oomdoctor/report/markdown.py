@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
-from .bars import BudgetView, in_short
+from .bars import BudgetView
 from .markup import code, fence, fenced_table, text_of
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .view import MissingView, ReportView, view_report
@@ -25,10 +25,10 @@ def render(diagnosis: Diagnosis) -> str:
         blocks.append(text_of(view.lead))
     if view.budget is not None:
         blocks.append(_budget(view.budget))
-    if view.other_budgets:
-        blocks.append("\n".join(f"- {text_of(in_short(bar))}" for bar in view.other_budgets[:_MOST]))
-    if len(view.other_budgets) > _MOST:
-        blocks.append(_("… and {number} more in the report.").format(number=len(view.other_budgets) - _MOST))
+    if view.others_alike:
+        blocks.append("\n".join(f"- {text_of(each.in_short)}" for each in view.others_alike[:_MOST]))
+    if len(view.others_alike) > _MOST:
+        blocks.append(_("… and {number} more in the report.").format(number=len(view.others_alike) - _MOST))
     blocks.extend(_cause(view))
     blocks.extend(_change(view))
     if view.estimated is not None:

@@ -12,6 +12,7 @@ from .. import __version__
 from ..language import _, chosen, ngettext, pgettext
 from . import svg
 from .html import LANGUAGE_TAGS, content_security_policy
+from .tones import PATTERNS
 
 
 def asset(package: str, name: str) -> str:
@@ -23,7 +24,9 @@ def render_page(package: str, template: str, style: str, **shown: object) -> str
     """The page that a template of the package makes of `shown`, with its look and nothing that may be loaded or run."""
     page = _templates(package).get_template(template)
     policy = content_security_policy(style, ())
-    return page.render(version=__version__, svg=svg, style=Markup(style), policy=policy, **shown) + "\n"
+    return (
+        page.render(version=__version__, svg=svg, patterns=PATTERNS, style=Markup(style), policy=policy, **shown) + "\n"
+    )
 
 
 @cache

@@ -13,23 +13,13 @@ from markupsafe import Markup
 from ..language import _
 from ..language.wrapping import cells
 from .bars import BudgetView, Segment
-from .palette import INK, Category
+from .palette import Category
 from .timeline import Chart
 
 _BAR, _LANE = 46, 68
-_CHARACTER, _COLUMN = 7.0, 1080.0
-"""About the width of a character of a label, and of the bar where it is widest."""
+_CHARACTER, _COLUMN, _PAPER = 7.0, 1080.0, 640.0
+"""About the width of a character of a label, of the bar where it is widest, and of one on paper."""
 _PLOT_TOP, _PLOT_HEIGHT = 18, 180
-
-PATTERNS = Markup(
-    '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
-    '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".4" stroke-width="1.6"/></pattern>'
-    '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
-    f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
-    "</defs></svg>"
-)
-"""Fills that pictures of one document share; they stand in it once."""
 
 
 def budget_bar(bar: BudgetView, name: str) -> Markup:
@@ -155,15 +145,15 @@ def picture(kind: str, name: str, height: int, title: str, description: str, par
 
 
 def _segment(segment: Segment) -> Markup:
-    room = int(segment.width * _COLUMN / _CHARACTER) - 2
+    wanted = (max(cells(segment.name), len(segment.size)) + 2) * _CHARACTER
     label = Markup("")
-    if room >= max(cells(segment.name), len(segment.size)):
-        free = segment.category.key == "free"
+    if segment.width * _COLUMN >= wanted:
+        kind = "label roomy" if segment.width * _PAPER >= wanted else "label"
         # The halo in the segment's own colour keeps a label readable on a pattern.
         look = (
-            Markup('class="label bare"')
-            if free
-            else Markup('class="label" stroke="{}"').format(segment.category.colour)
+            Markup('class="{} bare"').format(kind)
+            if segment.category.key == "free"
+            else Markup('class="{}" stroke="{}"').format(kind, segment.category.colour)
         )
         label = Markup('<text {look} x="8" y="20">{name}</text><text {look} x="8" y="36">{size}</text>').format(
             look=look, name=segment.name, size=segment.size

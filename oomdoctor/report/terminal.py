@@ -13,7 +13,7 @@ from rich.text import Text
 from ..language import _
 from ..language.wrapping import wrap
 from ..model.diagnosis import Diagnosis
-from .bars import BudgetView, in_short
+from .bars import BudgetView
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .text import UNIT
 from .view import ReportView, view_report
@@ -38,9 +38,9 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
     _verdict(view, console)
     if view.budget is not None:
         _budget(view.budget, console)
-    for bar in view.other_budgets[:_MOST]:
-        _say(console, in_short(bar))
-    hidden = len(view.other_budgets) - _MOST
+    for each in view.others_alike[:_MOST]:
+        _say(console, each.in_short)
+    hidden = len(view.others_alike) - _MOST
     if hidden > 0:
         _say(console, _("… and {number} more in the report").format(number=hidden), style="dim")
     _cause(view, console)

@@ -14,6 +14,7 @@ from ..facts.deriver import failed_devices
 from ..language import N_, _, tidy, told
 from ..model.diagnosis import Budget, Diagnosis, InputRecord, Misuse, Verdict
 from ..model.printable import one_line, shorten
+from .alike import AlikeView, group_alike
 from .anchors import make_anchors
 from .bars import BudgetView, view_budget
 from .failed_request import FailedRequestView, view_failed_request
@@ -85,6 +86,8 @@ class ReportView:
     budget: BudgetView | None
     """Of the place the report is about."""
     other_budgets: tuple[BudgetView, ...]
+    others_alike: tuple[AlikeView, ...]
+    """The same, those that hardly differ told once."""
     cause: FindingView | None
     """None where none is known, which the lead says, or nothing failed."""
     holders: tuple[Figure, ...]
@@ -121,13 +124,23 @@ class ReportView:
         return any(each.seen for group in self.measures for each in group.measures)
 
     @property
+    def moment_of_failure_seen(self) -> bool:
+        """Whether there is anything to show of it: a budget, who held it, the request."""
+        return bool(self.budget or self.holdings or self.stacks or self.failed_requests)
+
+    @property
+    def budgets(self) -> tuple[BudgetView, ...]:
+        """All of them, that of the place the report is about first."""
+        return (*(() if self.budget is None else (self.budget,)), *self.other_budgets)
+
+    @property
     def sections(self) -> tuple[tuple[str, str], ...]:
         """What stands below the first screen: anchor and title, in order."""
         there = (
             ("evidence", _("Evidence"), True),
             ("timeline", _("Timeline"), True),
             ("window", _("Live memory over time"), self.windows),
-            ("failure", _("The moment of failure"), self.other_budgets or self.holdings or self.stacks),
+            ("failure", _("The moment of failure"), self.moment_of_failure_seen),
             ("processes", _("Processes"), True),
             ("host", _("Host"), True),
             ("environment", _("Environment"), self.environment or self.versions or self.host or self.variables),
@@ -161,6 +174,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         lead=lead,
         budget=bars[0] if bars else None,
         other_budgets=tuple(bars[1:]),
+        others_alike=group_alike(bars[1:]),
         cause=findings[0] if findings else None,
         holders=_holders(holdings, bars[0] if bars else None, findings),
         change=_change(findings),

@@ -49,10 +49,19 @@ class Page:
         if kind in ("error", "warning"):
             self.complaints.append(text)
 
-    def picture(self, name: str) -> None:
+    def picture(self, name: str, *, whole: bool = True) -> None:
+        """For people to look at: the whole page, or what the window shows of it."""
         if PICTURES:
             Path(PICTURES).mkdir(parents=True, exist_ok=True)
-            self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True, timeout=120_000)
+            self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=whole, timeout=120_000)
+
+    def printed(self, name: str) -> bytes:
+        """The PDF that a browser makes of it, kept beside the pictures."""
+        paper: bytes = self.page.pdf(format="A4", prefer_css_page_size=True)
+        if PICTURES:
+            Path(PICTURES).mkdir(parents=True, exist_ok=True)
+            (Path(PICTURES) / f"{name}.pdf").write_bytes(paper)
+        return paper
 
 
 @pytest.fixture

@@ -51,17 +51,8 @@ def test_a_sample_opens_without_complaint_or_request(opened: Any, path: Path, na
     width = page.page.evaluate("document.documentElement.scrollWidth") if name != "plain" else 0
     assert width <= options["viewport"]["width"]
     assert page.page.locator("h1").is_visible()
+    page.picture(f"{path.stem}-{name}-first", whole=False)
     page.picture(f"{path.stem}-{name}")
-
-
-@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
-def test_the_answer_is_on_the_first_screen(opened: Any, path: Path) -> None:
-    page = opened(path, viewport=WIDE, java_script_enabled=False).page
-    for name in ("h1", "#cause", "#change"):
-        if page.locator(name).count():
-            box = page.locator(name).first.bounding_box()
-            assert box is not None
-            assert box["y"] + box["height"] <= WIDE["height"], name
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_the_page_loads_nothing_and_runs_only_what_is_in_it(pages: dict[str, Pag
     ]
     assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
     assert all(href.startswith("#") for href in page.values("href"))
-    assert "url(" not in page.style
+    assert set(re.findall(r"url\(([^)]*)\)", page.style)) <= {f"#{each}" for each in page.values("id")}
     assert "@import" not in page.style
     assert [fill for fill in page.values("fill") if "url" in fill and not fill.startswith("url(#pattern-")] == []
 
@@ -122,6 +122,13 @@ def test_what_was_not_measured_is_said_and_not_drawn_as_zero() -> None:
     assert "Collect this next" in page.first_screen
 
 
+def test_each_part_of_each_budget_is_listed_with_how_it_is_known(pages: dict[str, Page]) -> None:
+    text = pages["fragmentation"].text
+    for budget in fragmentation().budgets:
+        for part in budget.parts:
+            assert re.search(rf"{re.escape(budget.where)}\s*{re.escape(part.name)}[^<]*{part.how_known}", text), part
+
+
 def test_the_order_of_the_sections() -> None:
     headings = [
         value
@@ -129,8 +136,8 @@ def test_the_order_of_the_sections() -> None:
         if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-", "fact-", "line-", "report-data"))
     ]
     assert headings == [
-        "cause", "who", "change", "misuses", "evidence", "timeline", "incidents", "failure", "budgets", "holdings",
-        "processes", "host", "environment", "excerpts", "facts", "collect", "inputs",
+        "cause", "who", "change", "misuses", "evidence", "timeline", "incidents", "failure", "budgets", "parts",
+        "holdings", "processes", "host", "environment", "excerpts", "facts", "collect", "inputs",
     ]  # fmt: skip
 
 

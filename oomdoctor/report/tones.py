@@ -1,0 +1,66 @@
+"""Patterns that tell categories apart without colour: two on the screen too, for all of them where it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from .palette import CATEGORIES, FREE, INK
+
+_LINE = f'stroke="{INK}" stroke-width="1" fill="none"'
+_DOTS = f'fill="{INK}"'
+
+_MARKS = {
+    "others": (8, f'<path d="M0 0L8 8M8 0L0 8" {_LINE} stroke-opacity=".55"/>'),
+    "context": (6, f'<path d="M0 3H6" {_LINE} stroke-opacity=".5" stroke-dasharray="3 3"/>'),
+    "weights": (6, ""),
+    "gradients": (6, f'<path d="M0 3H6" {_LINE} stroke-opacity=".5"/>'),
+    "optimizer": (6, f'<path d="M3 0V6" {_LINE} stroke-opacity=".5"/>'),
+    "kv": (6, f'<circle cx="3" cy="3" r="1.2" {_DOTS} fill-opacity=".6"/>'),
+    "activations": (7, f'<path d="M-1 -1L8 8M-1 6L1 8M6 -1L8 1" {_LINE} stroke-opacity=".5"/>'),
+    "held": (9, f'<circle cx="4.5" cy="4.5" r="2.4" {_LINE} stroke-opacity=".6"/>'),
+    "idle": (7, f'<path d="M-1 8L8 -1M-1 1L1 -1M6 8L8 6" {_LINE} stroke-opacity=".6"/>'),
+    "unattributed": (6, f'<circle cx="2" cy="2" r=".8" {_DOTS} fill-opacity=".5"/>'),
+}
+"""By category: the size of the tile, and what stands on it. What is free has an outline instead."""
+_STRETCHED = "scale(1.45 5.4)"
+"""Of pictures whose drawing is stretched to the plot: the patterns keep about their shape."""
+
+
+def _patterns() -> Iterator[str]:
+    yield (
+        '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+        f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".4" stroke-width="1.6"/></pattern>'
+        '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
+    )
+    for category in CATEGORIES:
+        if category is not FREE:
+            size, marks = _MARKS[category.key]
+            yield (
+                f'<pattern id="pattern-print-{category.key}" width="{size}" height="{size}"'
+                f' patternUnits="userSpaceOnUse"><rect width="{size}" height="{size}" fill="{category.colour}"/>'
+                f"{marks}</pattern>"
+                f'<pattern id="pattern-area-{category.key}" href="#pattern-print-{category.key}"'
+                f' patternTransform="{_STRETCHED}"/>'
+            )
+
+
+PATTERNS = Markup(
+    '<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>'
+    + "".join(_patterns())
+    + "</defs></svg>"
+)
+"""Fills that pictures of one document share; they stand in it once."""
+
+
+def print_style() -> str:
+    """In print each category has its pattern too, whatever the picture: a printer may know no colours."""
+    rules = [
+        f'svg:not(.patterns) [fill="{each.colour}"] {{ fill: url(#pattern-print-{each.key}); }}\n'
+        f'.timeline .area[fill="{each.colour}"] {{ fill: url(#pattern-area-{each.key}); }}'
+        for each in CATEGORIES
+        if each is not FREE
+    ]
+    return "@media print {\n" + "\n".join(rules) + "\n}"
