@@ -11,7 +11,7 @@ from ..language import _, told
 from .bundle_reports import configuration_of
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted, size_option
-from .output import FORMATS, FormName, default_format, deliver, say, spare_inputs
+from .output import FORMATS, FormName, default_format, deliver_report, say, spare_inputs
 from .progress import progress_bar
 
 EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
@@ -75,7 +75,6 @@ def analyze(
     """
     from ..diagnose import diagnose
     from ..model.diagnosis import Confidence
-    from ..report import render
 
     chosen = output_format or default_format(output)
     configuration = None if model is None else configuration_of(model)
@@ -94,8 +93,7 @@ def analyze(
             simulating=bar.simulating,
             model=model,
         )
-    text = render(redacted(diagnosis, redact, pseudonyms), chosen)
-    deliver(text, output)
+    deliver_report(redacted(diagnosis, redact, pseudonyms), chosen, output)
     for note in diagnosis.notes:
         say(note)
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):

@@ -15,12 +15,15 @@ import click
 
 from ..errors import UsageError
 from ..language import _
+from ..language.wrapping import wrap
 from ..model.printable import one_line
 
 FORMATS = ("terminal", "html", "json", "markdown")
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
 
 if TYPE_CHECKING:
+    from ..model.diagnosis import Diagnosis
+
     _Choice = click.Choice[str]
 else:
     _Choice = click.Choice
@@ -72,6 +75,27 @@ def print_report(text: str) -> None:
             raise UsageError(_("cannot write to standard output: {why}").format(why=error.strerror)) from error
 
 
+def deliver_report(diagnosis: Diagnosis, form: str, output: Path | None) -> None:
+    """As `deliver`; a terminal gets the summary in its colours, as wide as it is. Raises UsageError."""
+    from ..report import render
+
+    if form == "terminal" and output is None and is_terminal(sys.stdout):
+        deliver(_for_terminal(diagnosis), None)
+    else:
+        deliver(render(diagnosis, form), output)
+
+
+def _for_terminal(diagnosis: Diagnosis) -> str:
+    from rich.console import Console
+
+    from ..report.terminal import render_terminal
+
+    told = io.StringIO()
+    # Whether there are colours (NO_COLOR, TERM=dumb) the console finds out by itself.
+    render_terminal(diagnosis, Console(file=told, force_terminal=True, width=text_width(None), legacy_windows=False))
+    return told.getvalue()
+
+
 def deliver(text: str, output: Path | None) -> None:
     """To the file; to standard output where that is `-` or none. Raises UsageError where it cannot be written."""
     if output is None or str(output) == "-":
@@ -105,9 +129,12 @@ def check_folder(output: Path | None) -> None:
 
 
 def say(sentence: str) -> None:
-    """One line on standard error; a name in it cannot act on the terminal."""
+    """One line on standard error, broken where a terminal is narrower; a name in it cannot act on the terminal."""
+    line = f"oomdoctor: {one_line(sentence)}"
+    if is_terminal(sys.stderr):
+        line = "\n".join(wrap(line, max(20, shutil.get_terminal_size().columns), "", "  "))
     with contextlib.suppress(OSError):  # nobody listens; the exit status still tells
-        click.echo(f"oomdoctor: {one_line(sentence)}", err=True)
+        click.echo(line, err=True)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

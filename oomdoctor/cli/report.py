@@ -17,7 +17,7 @@ from ..language import _
 from .bundle_reports import NAMES, is_in_language, write_reports
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted
-from .output import FormName, default_format, print_report, say
+from .output import FormName, default_format, deliver_report, say
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -48,10 +48,8 @@ def report(path: Path, form: str | None, directories: tuple[Path, ...], redact: 
     from ..readers.bundle import is_bundle
 
     if form is not None or not is_bundle(path):
-        from ..report import render
-
         diagnosis = redacted(_diagnosis(path, directories), redact, pseudonyms)
-        print_report(render(diagnosis, form or default_format(None)))
+        deliver_report(diagnosis, form or default_format(None), None)
         return
     summary = _written(path, directories, redact, pseudonyms)
     say(summary)

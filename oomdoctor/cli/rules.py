@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import click
 
 from ..errors import RuleError
+from ..language import _
+from ..language.wrapping import wrap
 from ..playbook.cases import run_cases
 from ..playbook.causes import FAMILIES, FAMILY_OF
 from ..playbook.lint import lint
 from ..playbook.load import Playbook, default_rules_directory, load_playbook
+from ..playbook.page import title_of
 from .command import SpokenGroup
-
-WIDTH = 80
+from .options import language_option
+from .output import text_width
 
 _DIRECTORY = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
@@ -22,6 +24,7 @@ _DIRECTORY = click.argument(
 
 
 @click.group(cls=SpokenGroup)
+@language_option
 def rules() -> None:
     """Check, test and list the rules that diagnoses come from.
 
@@ -32,6 +35,7 @@ def rules() -> None:
 @rules.command()
 @_DIRECTORY
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
+@language_option
 def check(directory: Path | None, strict: bool) -> None:
     """Say what is wrong with rules, by file and line.
 
@@ -54,6 +58,7 @@ def check(directory: Path | None, strict: bool) -> None:
 
 @rules.command()
 @_DIRECTORY
+@language_option
 def test(directory: Path | None) -> None:
     """Run the cases that the rules in DIR carry with them.
 
@@ -83,15 +88,18 @@ def test(directory: Path | None) -> None:
 
 @rules.command(name="list")
 @_DIRECTORY
+@language_option
 def list_rules(directory: Path | None) -> None:
     """List the rules in DIR: code and title, by family."""
     playbook = _load(directory)
+    width = text_width(None)
     for family, meaning in FAMILIES.items():
-        members = sorted((rule.id, rule.title) for rule in playbook.rules if FAMILY_OF[rule.cause] == family)
+        members = sorted((rule.id, title_of(rule)) for rule in playbook.rules if FAMILY_OF[rule.cause] == family)
         if members:
-            click.secho(f"{family}: {meaning}", bold=True)
+            head = _("{family}: {meaning}").format(family=family, meaning=_(meaning))
+            click.secho("\n".join(wrap(head, width)), bold=True)
         for code, title in members:
-            click.echo(textwrap.fill(title, WIDTH, initial_indent=f"  {code:<8} ", subsequent_indent=" " * 11))
+            click.echo("\n".join(wrap(title, width, f"  {code:<8} ", " " * 11)))
     for problem in playbook.problems:
         click.echo(f"error: {problem}", err=True)
 

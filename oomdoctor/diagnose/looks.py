@@ -51,7 +51,7 @@ def missing_course(evidence: Evidence) -> Iterator[Missing]:
             _("how the memory in use on the device went over time"),
             _("the input shows each device at one moment only, which proves nothing about growth"),
             _(
-                "nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5 > devices.csv, "
+                "`nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 5 > devices.csv`, "
                 "while the command runs"
             ),
         )

@@ -55,7 +55,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
                     "with cudaMallocAsync torch tells nobody of them: they are counted by the errors that it makes, "
                     "and only one that ends a program or a thread has a census"
                 ),
-                _("run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF"),
+                _("run it once without `backend:cudaMallocAsync` in `PYTORCH_CUDA_ALLOC_CONF`"),
             )
         )
     gaps += _unheard(evidence)
@@ -70,7 +70,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
             Missing(
                 _("why the process was killed"),
                 why,
-                "sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events",
+                "`sudo dmesg -T | grep -i -E 'oom|killed process' ; cat /sys/fs/cgroup/memory.events`",
             )
         )
     if evidence.command is None and evidence.inputs and not nothing_read(evidence.inputs):
@@ -78,7 +78,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
             Missing(
                 _("the launch command"),
                 _("the input does not show it"),
-                _("add --command 'THE COMMAND', or start it with: oomdoctor run -- THE COMMAND"),
+                _("add `--command '<your command>'`, or start it with `oomdoctor run -- <your command>`"),
             )
         )
     return tuple({gap.what: gap for gap in gaps}.values())
@@ -126,7 +126,7 @@ def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
                     found.value,
                 ).format(number=f"{found.value:,}"),
                 _(
-                    "start torch.cuda.memory._record_memory_history() once and do not stop it before the snapshot is "
+                    "start `torch.cuda.memory._record_memory_history()` once and do not stop it before the snapshot is "
                     "taken"
                 ),
             )
@@ -181,7 +181,7 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         yield Missing(
             _("a memory snapshot of the failure"),
             _("torch takes none with cudaMallocAsync; what no Python object holds cannot be named"),
-            _("run it once without backend:cudaMallocAsync in PYTORCH_CUDA_ALLOC_CONF"),
+            _("run it once without `backend:cudaMallocAsync` in `PYTORCH_CUDA_ALLOC_CONF`"),
         )
     elif not evidence.snapshots:
         yield from holders_of(runtime)
@@ -191,14 +191,14 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
             yield Missing(
                 _("all who held the memory"),
                 _("the census of the process's objects was cut short: {stopped}").format(stopped=told(census.stopped)),
-                _("OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- THE COMMAND (2 are allowed otherwise)"),
+                _("`OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- <your command>` (2 are allowed otherwise)"),
             )
     looked = evidence.devices or any(run.device_readings for run in evidence.runs)
     if not looked and runtime not in WITHOUT_NVIDIA:
         yield Missing(
             _("who else was on the device"),
             _("no process table of the device is in the input"),
-            _("nvidia-smi > nvidia-smi.txt while the command runs")
+            _("`nvidia-smi > nvidia-smi.txt` while the command runs")
             if backend is None or backend in _OF_NVIDIA
             else _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read"),
         )
@@ -206,5 +206,5 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         yield Missing(
             _("the framework's version"),
             _("no version is printed; settings are given in every spelling"),
-            VERSION_BY[runtime],
+            f"`{VERSION_BY[runtime]}`",
         )

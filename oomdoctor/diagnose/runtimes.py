@@ -39,22 +39,24 @@ def holders_of(runtime: str) -> Iterator[Missing]:
             _("a memory snapshot of the failure"),
             _("only the message tells of the allocator; who held the memory cannot be seen"),
             _(
-                "oomdoctor run -- THE COMMAND takes one, or: torch.cuda.memory._record_memory_history() before and "
-                "torch.cuda.memory._dump_snapshot('snapshot.pickle') at the failure"
+                "`oomdoctor run -- <your command>` takes one; or call `torch.cuda.memory._record_memory_history()` "
+                "before and `torch.cuda.memory._dump_snapshot('snapshot.pickle')` at the failure"
             ),
         )
     elif runtime == "jax":
         yield Missing(
             _("what held the device's memory"),
             _("only the message of XLA's allocator tells of it"),
-            _("jax.profiler.save_device_memory_profile('memory.prof') before the failing call, to be read with pprof"),
+            _(
+                "`jax.profiler.save_device_memory_profile('memory.prof')` before the failing call, to be read with pprof"
+            ),
         )
     elif runtime == "tensorflow":
         yield Missing(
             _("what held the device's memory"),
             _("only the message of TensorFlow's allocator tells of it"),
             _(
-                "print(tf.config.experimental.get_memory_info('GPU:0')) before the failing step, and the log from its "
-                "start"
+                "`print(tf.config.experimental.get_memory_info('GPU:0'))` before the failing step, and the log from "
+                "its start"
             ),
         )

@@ -209,7 +209,9 @@ class _Device:
         live, reserved = (state.allocated_bytes, state.reserved_bytes) if state is not None else (None, None)
         if not alone or live is None or reserved is None or not live <= reserved <= used:
             yield (
-                f"{'this command' if alone else 'process of this command'}: {_name(run, process)}",
+                (N_("this command: {process}") if alone else N_("process of this command: {process}")).format(
+                    process=_name(run, process)
+                ),
                 used,
                 N_("measured by NVML"),
             )

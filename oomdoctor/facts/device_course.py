@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -146,7 +147,7 @@ def _put_outside_torch(evidence: Evidence, index: int, readings: list[DeviceRead
             points.append((when, process.used_bytes - reserved))
     rise = steady_rise(sorted(points))
     if rise is not None:
-        member, source = device_member(index), Source(path=printed[-1].source.path, record="readings of the device")
+        member, source = device_member(index), Source(path=printed[-1].source.path, record=N_("readings of the device"))
         facts.put("growth.outside_torch_steady", rise.steady, source, member)
         facts.put("growth.outside_torch_bytes", rise.gained_bytes if rise.steady else None, source, member)
 

@@ -6,6 +6,7 @@ import re
 import signal
 from pathlib import Path
 
+from ..language import N_
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -108,7 +109,7 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
         facts.put("exit.recovered", True, recovered.source)
     for run in evidence.runs:
         if _went_on(run):
-            source = Source(path=run.path, record="exit; no error about memory ended a thread")
+            source = Source(path=run.path, record=N_("exit; no error about memory ended a thread"))
             facts.put("exit.recovered", True, source)
 
 

@@ -79,8 +79,8 @@ def _scores(least: int, most: int, heads: int, lengths: Collection[int]) -> Iter
         for positions in {largest, *(length for length in lengths if length < largest)}:
             if positions < _FEWEST_POSITIONS or scores_bytes(heads, positions, pair_bytes) < least:
                 continue
-            product = N_("{heads} heads × {positions} × {positions} × {size} bytes").format(
-                heads=heads, positions=positions, size=pair_bytes
+            product = N_("{heads} heads × {positions} × {positions} × {number} bytes").format(
+                heads=heads, positions=positions, number=pair_bytes
             )
             yield Factors("scores", product, _scores_in_words(positions, pair_bytes), positions)
 
@@ -110,7 +110,7 @@ def _squares(size: int) -> Iterator[Factors]:
     if len(sides) == 1:
         ((side, rest),) = sides.values()
         meaning = N_("for each pair of positions the same, as attention scores have it (or an image of equal sides)")
-        yield Factors("square", N_("{side} × {side} × {size} bytes").format(side=side, size=rest), meaning, None)
+        yield Factors("square", N_("{side} × {side} × {number} bytes").format(side=side, number=rest), meaning, None)
 
 
 def _odd_part(number: int) -> int:
@@ -120,8 +120,11 @@ def _odd_part(number: int) -> int:
 def _embedding(least: int, most: int, vocabulary: int, hidden: int) -> Iterator[Factors]:
     for width, name in _WIDTHS.items():
         if least <= embedding_elements(vocabulary, hidden) * width <= most:
-            product = f"{vocabulary} words × {hidden} × {width} bytes"
-            yield Factors("embedding", product, f"{name} matrix of the vocabulary, its gradient or its state", None)
+            product = N_("{words} words × {hidden} × {number} bytes").format(
+                words=vocabulary, hidden=hidden, number=width
+            )
+            meaning = N_("{width} matrix of the vocabulary, its gradient or its state").format(width=name)
+            yield Factors("embedding", product, meaning, None)
 
 
 def _keys(least: int, most: int, row: int, lengths: Collection[int]) -> Iterator[Factors]:
@@ -129,9 +132,14 @@ def _keys(least: int, most: int, row: int, lengths: Collection[int]) -> Iterator
     largest = most // rows_bytes(1, 1, 2 * row)
     for positions in {largest, *(length for length in lengths if length < largest)}:
         if positions >= _FEWEST_POSITIONS and rows_bytes(positions, 1, 2 * row) >= least:
-            product = f"{positions} positions × {row} × 2 bytes"
-            halves = "" if positions in lengths or positions % 2 else f" (or float32 ones of {positions // 2})"
-            meaning = f"keys, or values, of one layer for {positions} tokens of all sequences together{halves}"
+            product = N_("{positions} positions × {number} × 2 bytes").format(positions=positions, number=row)
+            meaning = N_("keys, or values, of one layer for {number} tokens of all sequences together")
+            if positions not in lengths and positions % 2 == 0:
+                meaning = N_(
+                    "keys, or values, of one layer for {number} tokens of all sequences together (or float32 ones of "
+                    "{before})"
+                )
+            meaning = meaning.format(number=positions, before=positions // 2)
             yield Factors("keys", product, meaning, positions)
 
 
@@ -142,8 +150,8 @@ def _logits(least: int, most: int, vocabulary: int, lengths: Collection[int]) ->
         largest = most // logits_bytes(1, vocabulary, width)
         for positions in {largest, *(length for length in lengths if length < largest)}:
             if positions > 0 and logits_bytes(positions, vocabulary, width) >= least:
-                product = N_("{positions} positions × {words} words × {size} bytes").format(
-                    positions=positions, words=vocabulary, size=width
+                product = N_("{positions} positions × {words} words × {number} bytes").format(
+                    positions=positions, words=vocabulary, number=width
                 )
                 said = N_("{width} logits of {number} tokens")
                 if width == 4 and positions not in lengths:

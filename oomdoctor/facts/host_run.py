@@ -163,20 +163,20 @@ PROBES_WORDS = (
 def describe_holder(held: LargeObject) -> str:
     """`list local 'seen' in train(), grown at train.py:54`; where no line adds to it, only its function and file."""
     inside = f" in {held.function}()" if held.function and held.function not in held.holder else ""
-    place = ""
-    if held.file:
-        if held.adds and held.line:
-            extended = held.type.split(".")[-1] in _EXTENDED
-            said = N_("{owner}, grown at {line}") if extended else N_("{owner}, filled at {line}")
-            return said.format(owner=f"{held.type} {held.holder}{inside}", line=f"{held.file}:{held.line}")
-        place = f", in {held.file}"
-    return f"{held.type} {held.holder}{inside}{place}"
+    owner = f"{held.type} {held.holder}{inside}"
+    if held.file and held.adds and held.line:
+        extended = held.type.split(".")[-1] in _EXTENDED
+        said = N_("{owner}, grown at {line}") if extended else N_("{owner}, filled at {line}")
+        return said.format(owner=owner, line=f"{held.file}:{held.line}")
+    return N_("{owner}, in {file}").format(owner=owner, file=held.file) if held.file else owner
 
 
 def _size_in_words(held: LargeObject) -> str:
     """`504.00 MiB`, `about …` where it was reckoned from a sample, `at least …` where the walk stopped early."""
     words = format_bytes(held.deep_bytes)
-    return words if held.complete else f"{'about' if held.extrapolated else 'at least'} {words}"
+    if held.complete:
+        return words
+    return (N_("about {size}") if held.extrapolated else N_("at least {size}")).format(size=words)
 
 
 def put_process_limit_reached(runs: Iterable[RunRecord], facts: FactSet) -> None:

@@ -65,11 +65,11 @@ def _parameters(least: int, most: int, known: Known) -> Iterator[Factors]:
                 if least - _PADDING_BYTES <= size <= most:
                     part = N_("one of {cards} equal parts of the parameters") if cards > 1 else N_("all parameters")
                     said = N_("{part} in one piece, in {width}: a copy, gradients or one state of the optimizer")
-                    divided = N_("{count} parameters ÷ {cards} × {size} bytes")
-                    product = divided if cards > 1 else N_("{count} parameters × {size} bytes")
+                    divided = N_("{count} parameters ÷ {cards} × {number} bytes")
+                    product = divided if cards > 1 else N_("{count} parameters × {number} bytes")
                     yield Factors(
                         "parameters",
-                        product.format(count=count, cards=cards, size=width),
+                        product.format(count=count, cards=cards, number=width),
                         said.format(part=part.format(cards=cards), width=name),
                         None,
                     )
@@ -83,7 +83,7 @@ def _buckets(least: int, most: int, known: Known) -> Iterator[Factors]:
     for count, said in buckets:
         for width, name in _WIDTHS if count else ():
             if count and least - _PADDING_BYTES <= count * width <= most:
-                product = N_("{count} elements × {size} bytes").format(count=count, size=width)
+                product = N_("{count} elements × {number} bytes").format(count=count, number=width)
                 yield Factors("parameters", product, said.format(width=name), None)
 
 
@@ -98,14 +98,18 @@ def _projections(least: int, most: int, known: Known) -> Iterator[Factors]:
                 size = known.experts * 2 * projection_elements(known.hidden, known.expert_width, count) // cards
                 if least <= size <= most:
                     rows = projection_elements(1, known.expert_width, count)
-                    product = f"{known.experts} experts × {rows} × {known.hidden} × 2 bytes"
+                    product = N_("{experts} experts × {rows} × {number} × 2 bytes").format(
+                        experts=known.experts, rows=rows, number=known.hidden
+                    )
                     said = N_("{which} of all experts of a layer, in 16 bits").format(which=which)
                     if cards > 1:
-                        product, said = f"{product} ÷ {cards}", N_("{said}, of one card's share").format(said=said)
+                        product = N_("{product} ÷ {number}").format(product=product, number=cards)
+                        said = N_("{said}, of one card's share").format(said=said)
                     yield Factors("projections", product, said, None)
     for count, which in ((2, both), (1, one)) if known.intermediate else ():
         if known.intermediate and least <= 2 * projection_elements(known.hidden, known.intermediate, count) <= most:
-            product = f"{projection_elements(1, known.intermediate, count)} × {known.hidden} × 2 bytes"
+            rows = projection_elements(1, known.intermediate, count)
+            product = N_("{rows} × {number} × 2 bytes").format(rows=rows, number=known.hidden)
             yield Factors("projections", product, N_("{which} of a layer's MLP, in 16 bits").format(which=which), None)
 
 
@@ -113,8 +117,8 @@ def _activations(least: int, most: int, known: Known) -> Iterator[Factors]:
     for length in known.lengths if known.intermediate else ():
         for width, name in _WIDTHS:
             if known.intermediate and least <= middle_elements(length, known.intermediate) * width <= most:
-                product = N_("{length} positions × {wide} × {size} bytes").format(
-                    length=length, wide=known.intermediate, size=width
+                product = N_("{length} positions × {wide} × {number} bytes").format(
+                    length=length, wide=known.intermediate, number=width
                 )
                 said = N_("what a layer's MLP makes of {length} tokens, in {width}").format(length=length, width=name)
                 yield Factors("activations", product, said, length)
@@ -128,7 +132,7 @@ def _latents(least: int, most: int, image: tuple[int, int]) -> Iterator[Factors]
         positions = (width // side) * (height // side)
         pair = most // (positions * positions)
         if 2 <= pair <= _MOST_BYTES_A_PAIR and pair % 2 == 0 and positions * positions * pair >= least:
-            product = N_("{positions} × {positions} × {size} bytes").format(positions=positions, size=pair)
+            product = N_("{positions} × {positions} × {number} bytes").format(positions=positions, number=pair)
             said = N_("attention scores of the {positions} latents of a {width} × {height} image").format(
                 positions=positions, width=width, height=height
             )

@@ -95,7 +95,8 @@ def _put_growth_outside_torch(run: RunRecord, facts: FactSet) -> None:
                 points.append((reading.time_seconds, used - (states[place - 1][1] or 0)))
         rise = steady_rise(points)
         if rise is not None:
-            member, source = device_member(device), Source(path=run.path, record=f"readings of {device_member(device)}")
+            member = device_member(device)
+            source = Source(path=run.path, record=N_("readings of {device}").format(device=member))
             facts.put("growth.outside_torch_steady", rise.steady, source, member)
             facts.put("growth.outside_torch_bytes", rise.gained_bytes if rise.steady else None, source, member)
 

@@ -14,7 +14,7 @@ from ..model.run import CensusDevice
 from ..model.snapshot import Snapshot
 from ..model.source import KnownBy
 
-NOBODY = "no Python object leads to them"
+NOBODY = N_("no Python object leads to them")
 IN_GRAPH_POOLS = N_("in graph pools, no Python object leads to them")
 _PARTS = {
     Category.WEIGHTS: N_("weights in flight"),

@@ -18,7 +18,9 @@ ENGLISH, CHINESE = "en", "zh"
 LANGUAGES = (ENGLISH, CHINESE)
 LANGUAGE_VARIABLE = "OOMDOCTOR_LANG"
 
-_BETWEEN = re.compile("(?<=[\u4e00-\u9fff）”，。；：、]) (?=[\u4e00-\u9fff（“])|(?<=[\u4e00-\u9fff]) (?=[，。；：、])")
+_BETWEEN = re.compile(
+    "(?<=[，。；：、！？]) (?=\\S)|(?<=[\u4e00-\u9fff）”]) (?=[\u4e00-\u9fff（“])|(?<=[\u4e00-\u9fff]) (?=[，。；：、])"
+)
 _EDGE = "\0"
 _WIDE = "\u4e00-\u9fff，。；：、（）“”"
 _BESIDE_A_VALUE = re.compile(

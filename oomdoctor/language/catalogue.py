@@ -23,7 +23,7 @@ _TIME = r"[\d.]+ (?:s|ms|µs|min)|\d+ h \d+ min"
 _SHAPES = {
     name: re.compile(shape)
     for name, shape in {
-        "size": r"-?[\d.,]+ (?:bytes?|[KMGTPE]iB)",
+        "size": r"-?[\d.,]+ (?:B|bytes?|[KMGTPE]iB)",
         "number": r"-?[\d.,]+",
         "before": r"[\d,]+",
         "pid": r"\d+",
@@ -45,6 +45,7 @@ _SHAPES = {
         "held": r"'[^']+'|[\w.]+",
         "slot": r"\w+",
         "line": r"[^,()]+:\d+",
+        "file": r"[^,()]+\.\w+",
         "stack": r".+:\d+ in .+",
     }.items()
 }

@@ -189,6 +189,7 @@ class Missing:
     what: str
     why: str
     how_to_get_it: str
+    """A sentence with its commands in backticks: only these are to be copied."""
 
 
 @dataclass(frozen=True)

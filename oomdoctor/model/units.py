@@ -36,12 +36,12 @@ def parse_size(text: str) -> int:
 
 
 def format_bytes(size: int | float) -> str:
-    """`23.37 GiB`, `250.00 MiB`, `512 bytes`: binary units, two decimals, sign kept."""
+    """`23.37 GiB`, `250.00 MiB`, `512 B`: binary units, two decimals, sign kept; the same in every language."""
     sign, rest = ("-" if size < 0 else ""), abs(size)
     for name, unit in (("EiB", TIB << 20), ("PiB", TIB << 10), ("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if rest >= unit * 0.99995:
             return f"{sign}{rest / unit:.2f} {name}"
-    return f"{sign}{rest:.0f} bytes"
+    return f"{sign}{rest:.0f} B"
 
 
 def format_seconds(seconds: float) -> str:

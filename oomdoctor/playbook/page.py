@@ -74,12 +74,17 @@ class Page:
     sections: tuple[Section, ...]
 
 
+def title_of(rule: Rule) -> str:
+    """The rule's title in the language in use, in English where it has no other."""
+    return rule.translations.get(chosen(), Translation()).title or rule.title
+
+
 def page_of(rule: Rule) -> Page:
     """The page of one rule; facts in its texts stand as ‹name›."""
     words = rule.translations.get(chosen(), Translation())
     return Page(
         rule.id,
-        words.title or rule.title,
+        title_of(rule),
         f"{rule.cause} ({FAMILY_OF[rule.cause]}): {_(MEANING_OF[rule.cause])}",
         _(_SCOPES[rule.scope]),
         tuple(section for section in _sections(rule, words) if section.text or section.items),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..facts.registry import REGISTRY
 from ..knobs.document import Scalar
-from ..language import _, told
+from ..language import _, tidy, told
 from ..model.facts import FactSpec, FactValue, Scope
 from ..model.units import format_bytes, format_seconds
 from .expression import Expression, parse_expression
@@ -52,7 +52,7 @@ class Template:
 
     def outline(self) -> str:
         """The text with the placeholders themselves, for a page without facts."""
-        return self._join(lambda part: f"‹{part.text}›", lambda part: True).strip()
+        return tidy(self._join(lambda part: f"‹{part.text}›", lambda part: True).strip())
 
     def _join(self, show: Callable[[Expression], str], keep: Callable[[Template], bool]) -> str:
         shown = []

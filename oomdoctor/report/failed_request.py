@@ -103,7 +103,7 @@ def view_failed_request(failed: FailedRequest, findings: Sequence[Finding] = ())
         diagnosed=_diagnosed(failed, findings),
         asked=tidy(_asked(failed)),
         balance=_balance(failed),
-        reserved=reserved.format(size=format_bytes(held)),
+        reserved=tidy(reserved.format(size=format_bytes(held))),
         reasons=tuple(
             ReasonView(
                 _(_REASONS[each.reason]), format_bytes(each.bytes), f"{each.count:,}", format_bytes(each.largest_bytes)
@@ -112,7 +112,7 @@ def view_failed_request(failed: FailedRequest, findings: Sequence[Finding] = ())
         ),
         pinned=_("Live blocks directly beside these holes, by who allocated them:") if failed.pinning else "",
         pinning=tuple(map(_pinning, failed.pinning)),
-        room=_room(failed),
+        room=tidy(_room(failed)),
         in_the_way=tuple(map(_in_the_way, failed.room.owners)) if failed.room is not None else (),
         map=_map(
             failed.map,

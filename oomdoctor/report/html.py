@@ -11,7 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ..language import _, chosen, ngettext
+from ..language import _, chosen, ngettext, tidy
 from ..model.diagnosis import Diagnosis
 from . import svg
 from .interactive import page_data, scripts
@@ -86,6 +86,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["prose"] = _prose
+    environment.filters["sentences"] = lambda texts: _prose(tidy(" ".join(filter(None, texts))))
     environment.filters["sentence"] = lambda text: text + _(".")
     # Old texts are escaped by the template like any other; these are ours, and may hold markup.
     environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]

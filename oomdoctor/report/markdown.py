@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView
-from .markup import code, fence, fenced_table, text_of
+from .markup import code, fence, fenced_table, prose, text_of
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .view import MissingView, ReportView, view_report
 
@@ -20,9 +20,9 @@ _MOST = 4
 def render(diagnosis: Diagnosis) -> str:
     """The summary as Markdown."""
     view = view_report(diagnosis)
-    blocks = [f"**{text_of(view.tag)}**", text_of(view.headline)]
+    blocks = [f"**{text_of(view.tag)}**", prose(view.headline)]
     if view.lead:
-        blocks.append(text_of(view.lead))
+        blocks.append(prose(view.lead))
     if view.budget is not None:
         blocks.append(_budget(view.budget))
     if view.others_alike:
@@ -58,11 +58,11 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def _misuse(misuse: Misuse) -> str:
-    instead = " ".join(filter(None, (text_of(misuse.instead), _(" or ").join(map(code, misuse.lines)))))
+    instead = " ".join(filter(None, (prose(misuse.instead), _(" or ").join(map(code, misuse.lines)))))
     return (
         "- "
         + _("{what} ({outcome}): {why}. {instead}")
-        .format(what=code(misuse.what), outcome=misuse.outcome, why=text_of(misuse.why), instead=instead)
+        .format(what=code(misuse.what), outcome=misuse.outcome, why=prose(misuse.why), instead=instead)
         .rstrip()
     )
 
@@ -71,7 +71,7 @@ def _gap(missing: MissingView) -> str:
     what = text_of(missing.what)
     if missing.why:
         what = _("{what}: {why}").format(what=what, why=text_of(missing.why))
-    how = f" → {code(missing.how_to_get_it)}" if missing.how_to_get_it else ""
+    how = f" → {prose(missing.how_to_get_it)}" if missing.how_to_get_it else ""
     return f"- {what}{how}"
 
 
@@ -98,14 +98,14 @@ def _cause(view: ReportView) -> list[str]:
     blocks = [
         words.format(
             confidence=cause.sureness,
-            title=text_of(cause.title),
+            title=prose(cause.title),
             place=text_of(cause.scope),
             rule=text_of(cause.rule),
             cause=text_of(cause.cause),
         )
     ]
     if cause.owner:
-        blocks.append(_("**Held by:** {owner}").format(owner=text_of(cause.owner)))
+        blocks.append(_("**Held by:** {owner}").format(owner=prose(cause.owner)))
     return blocks
 
 
@@ -113,14 +113,14 @@ def _change(view: ReportView) -> list[str]:
     change = view.change
     if change is None:
         return []
-    blocks = [_("**Change this:** {what}").format(what=text_of(change.do))]
+    blocks = [_("**Change this:** {what}").format(what=prose(change.do))]
     for place, line in enumerate(change.lines):
         blocks.extend([_("or")] if place else [])
         blocks.append(fence(line))
     if change.effect:
-        blocks.append(change.effect)
+        blocks.append(prose(change.effect))
     if change.check_first:
-        blocks.append(text_of(change.check_first))
+        blocks.append(prose(change.check_first))
     if change.note:
-        blocks.append(text_of(change.note))
+        blocks.append(prose(change.note))
     return blocks

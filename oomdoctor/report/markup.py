@@ -12,6 +12,8 @@ _CELL, _NAME = 60, 44
 _SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
+_CALL = re.compile(r"<(?=[!@#])")
+"""What Slack takes for a call, also in code."""
 _BLOCK_START = re.compile(r"^(?:[-+>=#]|\d+[.)](?=\s))")
 
 
@@ -54,12 +56,24 @@ def _unheard(text: str) -> str:
 
 def text_of(text: str) -> str:
     """Text from the input: nothing in it is markup, a mention or HTML."""
+    return _BLOCK_START.sub(r"\\\g<0>", _inner(text))
+
+
+def _inner(text: str) -> str:
     escaped = _SPECIAL.sub(r"\\\g<0>", text)
     # `<` as an entity: HTML in GitHub and GitLab, and `<!channel>` in Slack, are told apart from text only so.
     escaped = _ENTITY.sub("&amp;", escaped).replace("<", "&lt;")
     # GitHub finds mentions after it has removed backslashes; a word joiner keeps a log line from calling people.
-    escaped = _MENTION.sub("@\u2060", escaped)
-    return _BLOCK_START.sub(r"\\\g<0>", escaped)
+    return _MENTION.sub("@\u2060", escaped)
+
+
+def prose(text: str) -> str:
+    """A sentence whose `names in backticks` are code, and all else text."""
+    pieces = text.split("`")
+    if len(pieces) % 2 == 0 or "" in pieces[1::2]:
+        return text_of(text)  # an odd backtick is only a character
+    shown = [code(_CALL.sub("<\u2060", each)) if at % 2 else _inner(each) for at, each in enumerate(pieces)]
+    return _BLOCK_START.sub(r"\\\g<0>", "".join(shown))
 
 
 def cell(text: str) -> str:

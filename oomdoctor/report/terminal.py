@@ -168,10 +168,17 @@ def _missing(view: ReportView, console: Console) -> None:
         words = _("{what}: {why}").format(what=each.what, why=each.why) if each.why else each.what
         table.add_row("-", Text(_lines(words, console.width - 4), overflow="fold"))
         if each.how_to_get_it:
-            table.add_row("", Text(each.how_to_get_it, overflow="fold", style="green"))
+            table.add_row("", _to_collect(each.how_to_get_it, console.width - 4))
     if len(view.missing) > _MOST:
         table.add_row("-", Text(_("and {number} more in the report").format(number=len(view.missing) - _MOST)))
     console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
+
+
+def _to_collect(text: str, width: int) -> Text:
+    """A sentence; its commands, in backticks, in green."""
+    told = Text(_lines(text, width), overflow="fold")
+    told.highlight_regex(r"`[^`]+`", "green")
+    return told
 
 
 def _heading(console: Console, name: str, text: str) -> None:

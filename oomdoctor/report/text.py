@@ -21,10 +21,18 @@ SHORT_NAMES = (
     N_("unnamed"),
     N_("allocated"),
     N_("cgroup"),
+    N_("exit"),
+    N_("exit record"),
+    N_("log"),
+    N_("bundle"),
+    N_("pytorch-snapshot"),
+    N_("archive"),
+    N_("binary"),
+    N_("empty"),
 )
 """Words that evidence and facts use, translated where they are shown."""
 
-UNIT = re.compile(r"(\d) ([KMGTPE]iB|bytes|tokens|%|s|ms|µs|min|h)(?!\w)")
+UNIT = re.compile(r"(\d) ([KMGTPE]iB|B|bytes|tokens|%|s|ms|µs|min|h)(?!\w)")
 """A number with its unit, which stand on one line."""
 
 _RECORD = re.compile(r"(.+) \((.+)\)")
@@ -55,8 +63,9 @@ def listed(items: Iterable[str]) -> str:
 
 def source_of(text: str) -> str:
     """Where a statement comes from: the place as it is, the record in it in the language of the report."""
+    whole = told(text)
     found = _RECORD.fullmatch(text)
-    return told(text) if found is None else f"{found[1]} ({told(found[2])})"
+    return whole if whole != text or found is None else f"{found[1]} ({told(found[2])})"
 
 
 def format_share(part: int, whole: int) -> str:

@@ -228,7 +228,9 @@ class Watch:
                 )
             )
         if self._kernel.reason is not None:
-            unseen.append((N_("kernel log"), self._kernel.reason, "dmesg -T | grep -i -B40 'killed process', as root"))
+            unseen.append(
+                (N_("kernel log"), self._kernel.reason, N_("`dmesg -T | grep -i -B40 'killed process'`, as root"))
+            )
         if self._group is None:
             unseen.append(
                 (
@@ -243,7 +245,11 @@ class Watch:
             )
         if not self._tree_reader.shared_once:
             unseen.append(
-                (N_("shared memory counted once"), N_("reading it would have slowed the command"), "smem -t -P <name>")
+                (
+                    N_("shared memory counted once"),
+                    N_("reading it would have slowed the command"),
+                    "`smem -t -P <name>`",
+                )
             )
         if self._handshake is not None and self._handshake.failure is not None:
             unseen.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from oomdoctor.cli import output
+from oomdoctor.cli.main import oomdoctor
 from oomdoctor.cli.output import FormName
+from oomdoctor.language.wrapping import cells
 
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
@@ -122,3 +126,45 @@ def test_a_text_is_as_wide_as_the_terminal_at_most(monkeypatch: pytest.MonkeyPat
     assert (output.text_width(None), output.text_width(tmp_path / "x")) == (40, 80)
     monkeypatch.setenv("COLUMNS", "200")
     assert output.text_width(None) == 80
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 40 columns, on both streams."""
+    monkeypatch.setattr(output, "is_terminal", lambda stream: stream is not None)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_narrow_terminal_has_the_report_and_the_notes_in_its_width(
+    narrow: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    (tmp_path / "a.log").write_text(OOM)
+    (tmp_path / "empty.bin").write_bytes(b"\0" * 64)
+    monkeypatch.chdir(tmp_path)
+    words = ["--lang", language, "analyze", "a.log", "empty.bin", "--format", "terminal"]
+    result = CliRunner().invoke(oomdoctor, words)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", result.output).splitlines()
+    assert result.exit_code == 0
+    assert any(line.startswith("oomdoctor: ") for line in lines), "a note about the file that cannot be read"
+    assert [line for line in lines if cells(line) > 40 and not line.startswith("    ")] == []
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_a_terminal_has_colours_unless_they_are_not_wanted(
+    narrow: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    (tmp_path / "a.log").write_text(OOM)
+    told = CliRunner().invoke(oomdoctor, ["analyze", str(tmp_path / "a.log"), "--format", "terminal"]).output
+    assert bool(re.search(r"\x1b\[[0-9;]*38;", told)) == coloured
+
+
+def test_a_pipe_has_plain_text_of_80_columns_and_notes_in_one_line(tmp_path: Path) -> None:
+    told = shell(
+        tmp_path, "$O analyze a.log gone.log --format terminal", COLUMNS="40", CLICOLOR_FORCE="", FORCE_COLOR=""
+    )
+    assert "\x1b" not in told.stdout
+    assert 60 < max(map(len, told.stdout.splitlines())) <= 80
+    assert len(told.stderr.splitlines()) == 1

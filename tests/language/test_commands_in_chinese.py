@@ -17,6 +17,8 @@ from oomdoctor.cli.main import COMMANDS, oomdoctor
 from oomdoctor.errors import OomdoctorError
 from oomdoctor.language import CHINESE, LANGUAGE_VARIABLE, _, speaking
 from oomdoctor.language.wrapping import cells
+from oomdoctor.playbook.load import load_playbook
+from oomdoctor.playbook.page import Page, page_of
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 BUNDLE, OTHER = SAMPLES / "run-kept-losses", SAMPLES / "run-container-limit"
@@ -29,7 +31,7 @@ CONFIG = {
 }  # fmt: skip
 QUOTED = {
     "NVML Shared Library Not Found", "t open file'", "KiB x size", "MiB x size", "half, float, bf",
-    "oomdoctor sweep --vary context", "python serve_once.py --ctx", "oomdoctor run -- python train.py",
+    "q, k, v", "oomdoctor sweep --vary context", "python serve_once.py --ctx", "oomdoctor run -- python train.py",
 }  # fmt: skip
 """What is quoted from elsewhere, and commands to copy."""
 
@@ -96,6 +98,9 @@ def test_help(words: tuple[str, ...]) -> None:
         ["whatif", str(SNAPSHOT), str(SNAPSHOT.parent / "crash.log")],
         ["whatif", str(LOG)],
         ["export", str(SNAPSHOT), "--to", "csv", "--output", "out.csv"],
+        ["rules", "list"],
+        ["report", str(LOG), "--format", "terminal"],
+        ["report", str(LOG), "--format", "markdown"],
     ],
     ids=" ".join,
 )
@@ -105,6 +110,26 @@ def test_a_page_in_a_terminal(arguments: list[str]) -> None:
     if "markdown" not in arguments and arguments[0] != "whatif":  # whose paragraphs only a terminal breaks
         wide = [line for line in page.splitlines() if cells(line) > 80 and not line.startswith(("      ", "oomdoctor"))]
         assert wide == []
+
+
+def test_every_page_of_the_playbook() -> None:
+    """But for conditions, names of facts, settings and sources, which are the same in any language."""
+    left = {
+        (rule.id, found)
+        for rule in load_playbook().rules
+        for text in _told_by(page_of(rule))
+        for found in english_of(re.sub(r"‹[^›]*›|https?://\S+|\S*[/_=]\S*|\S*\.\S*", " ", text))
+    }
+    assert sorted(left) == []
+
+
+def _told_by(page: Page) -> Iterator[str]:
+    yield from (page.title, page.cause.partition(": ")[2], page.scope)
+    for section in page.sections:
+        yield from (section.title, section.text)
+        for item in section.items:
+            yield item.text
+            yield from (each for each in item.remarks if not each.startswith(("适用条件", "出处", "可释放")))
 
 
 def test_a_sweep(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from english import ENGLISH, Texts
+from english import Texts
 
 from oomdoctor.diagnose import diagnose
 from oomdoctor.language import speaking
@@ -19,7 +19,7 @@ from oomdoctor.report import render
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.name != "README.md")
-NAMES_OF_THINGS = {"PSI full avg"}
+NAMES_OF_THINGS = {"PSI full avg", "PSI full", "CUDA Graph", "OOM killer"}
 
 
 @cache
@@ -49,19 +49,67 @@ def evidence(name: str) -> str:
     return "\n".join(each.read_bytes().decode("utf-8", "ignore") for each in files)
 
 
+QUOTED_WORDS = re.compile(
+    r"`[^`]*`|'[^'\n]*'|https?://\S+|:\d+ in \S+|\S*[/_=]\S*|\S+\(\)|\w+\.\w[\w.*]*|\*\*", re.MULTILINE
+)
+"""What is quoted within a sentence: code, names, settings, places."""
+PHRASE = re.compile(r"[A-Za-z][A-Za-z'’-]*(?: +[A-Za-z][A-Za-z'’-]*)+")
+
+
+def prose_of(page: str, form: str) -> list[str]:
+    """What the report says itself: not what is code, nor lines set off to be copied."""
+    if form == "html":
+        return Texts(page).texts
+    if form == "markdown":
+        # The second and each further fence holds lines to copy; the first the figures of the budget.
+        return [line for place, part in enumerate(page.split("```")) if place % 2 == 0 or place == 1 for line in
+                part.splitlines()]  # fmt: skip
+    return [line for line in page.splitlines() if not line.startswith("      ")]
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "terminal"])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_english_is_left(name: str) -> None:
-    with speaking("zh"):
-        page = render(without_english_rules(diagnose([SAMPLES / name])), "html")
-    assert '<html lang="zh-Hans">' in page
-    quoted = " ".join(re.sub(r"[^A-Za-z'’-]+", " ", evidence(name)).split())
+def test_no_english_is_left(name: str, form: str) -> None:
+    page = in_chinese(name, form)
+    assert form != "html" or '<html lang="zh-Hans">' in page
+    quoted = words_of(evidence(name))
     left = {
         found
-        for text in Texts(page).texts
-        for found in ENGLISH.findall(text)
-        if " ".join(re.sub(r"[^A-Za-z'’-]+", " ", found).split()) not in quoted
+        for text in prose_of(page, form)
+        for found in PHRASE.findall(QUOTED_WORDS.sub("·", text))
+        if words_of(found) not in quoted
     } - NAMES_OF_THINGS
     assert not left
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "terminal"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_blank_stands_beside_a_chinese_mark(name: str, form: str) -> None:
+    aligned = re.compile(r" {2}|[█░]")
+    found = [
+        text[max(0, at.start() - 20) : at.end() + 20]
+        for text in prose_of(in_chinese(name, form), form)
+        if not aligned.search(text.strip())
+        for at in re.finditer(
+            r"[，。；：、！？] +[^\s*`·→]|[^\s*`·] +[，。；：、！？]|\d bytes", text.replace("\xa0", " ")
+        )
+    ]
+    assert found == []
+
+
+@cache
+def in_chinese(name: str, form: str) -> str:
+    with speaking("zh"):
+        return render(_diagnosis(name), form)
+
+
+@cache
+def _diagnosis(name: str) -> Diagnosis:
+    return without_english_rules(diagnose([SAMPLES / name]))
+
+
+def words_of(text: str) -> str:
+    return " ".join(re.sub(r"[^A-Za-z'’-]+", " ", text).split())
 
 
 @pytest.mark.parametrize("name", NAMES)

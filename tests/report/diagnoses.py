@@ -121,7 +121,7 @@ def host_list() -> Diagnosis:
         ),
         incidents=(Incident(1_764_399_799.5, "host", "MemoryError", "stderr.log:212", 20 * MIB),),
         missing=(
-            Missing("kernel log", "reading /dev/kmsg needs privileges", "sudo dmesg --since -1h > kernel.log"),
+            Missing("kernel log", "reading /dev/kmsg needs privileges", "`sudo dmesg --since -1h > kernel.log`"),
         ),
         facts=fact_set([
             ("host.total_bytes", 64 * GIB, Source(samples, record="sample 200"), None),
@@ -263,8 +263,8 @@ def fragmentation() -> Diagnosis:
             Incident(None, "cuda:0", "CUDA out of memory (caught)", "train.log:2077", 805_306_368),
         ),
         missing=(
-            Missing("time of the failure", "the log has no timestamps", "oomdoctor run -- python train.py …"),
-            Missing("processes on cuda:1", "nvidia-smi.txt was made after the crash", "nvidia-smi -q -x > nvidia-smi.xml"),
+            Missing("time of the failure", "the log has no timestamps", "`oomdoctor run -- python train.py …`"),
+            Missing("processes on cuda:1", "nvidia-smi.txt was made after the crash", "`nvidia-smi -q -x > nvidia-smi.xml`"),
         ),
         facts=fact_set([
             ("oom.requested_bytes", request, Source("oom.pickle", record="oom event 1"), "cuda:0"),
@@ -368,7 +368,7 @@ def kv_too_small() -> Diagnosis:
         incidents=(Incident(1_764_399_000.0, "cuda:0", "ValueError: the model's max seq len is larger than the KV cache",
                             "vllm.log:87", 16 * GIB),),
         missing=(
-            Missing("memory of other processes", "no nvidia-smi output among the inputs", "nvidia-smi -q -x > nvidia-smi.xml"),
+            Missing("memory of other processes", "no nvidia-smi output among the inputs", "`nvidia-smi -q -x > nvidia-smi.xml`"),
             Missing("allocator snapshot", "the engine stopped before any allocation failed", ""),
         ),
         facts=fact_set([
@@ -418,11 +418,11 @@ def undetermined() -> Diagnosis:
         incidents=(Incident(None, "host", "killed (exit status 137)", "job.log:9"),),
         missing=(
             Missing("kernel log", "not among the inputs",
-                    "journalctl -k --since '1 hour ago' | grep -i -E 'oom|killed process' > kernel.log"),
-            Missing("cgroup counters", "not among the inputs", "cat /sys/fs/cgroup/memory.events"),
-            Missing("memory samples", "the command was not run under oomdoctor", "oomdoctor run -- ./job.sh"),
-            Missing("exit status of each worker", "the log ends with the parent's line", "oomdoctor run -- ./job.sh"),
-            Missing("limits of the process", "not printed", "ulimit -a"),
+                    "`journalctl -k --since '1 hour ago' | grep -i -E 'oom|killed process' > kernel.log`"),
+            Missing("cgroup counters", "not among the inputs", "`cat /sys/fs/cgroup/memory.events`"),
+            Missing("memory samples", "the command was not run under oomdoctor", "`oomdoctor run -- ./job.sh`"),
+            Missing("exit status of each worker", "the log ends with the parent's line", "`oomdoctor run -- ./job.sh`"),
+            Missing("limits of the process", "not printed", "`ulimit -a`"),
         ),
         facts=fact_set([
             ("exit.status", 137, Source("job.log", 9), None),
@@ -457,7 +457,7 @@ def not_oom() -> Diagnosis:
         findings=(finding,),
         budgets=(),
         incidents=(Incident(None, "cuda:0", "OutOfResources: shared memory", "run.log:55"),),
-        missing=(Missing("budget of the device", "nothing in the input measures it", "nvidia-smi -q -x > nvidia-smi.xml"),),
+        missing=(Missing("budget of the device", "nothing in the input measures it", "`nvidia-smi -q -x > nvidia-smi.xml`"),),
         facts=fact_set([
             ("lookalike.kernel_resource", "shared memory", Source("run.log", 55), None),
             ("lookalike.kernel_resource_required_bytes", 163_840, Source("run.log", 55), None),

@@ -5,15 +5,21 @@
   var block = document.getElementById("report-data");
   if (!block || typeof uPlot === "undefined") return;
   var data = JSON.parse(block.textContent), words = data.words;
-  var UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  var UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   var DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
   var HEIGHT = 220;
+
+  // A half goes to the even neighbour, as in the static pages; toFixed would round it up.
+  function hundredths(value) {
+    var scaled = value * 100, low = Math.floor(scaled);
+    return ((scaled - low === 0.5 ? low + (low % 2) : Math.round(scaled)) / 100).toFixed(2);
+  }
 
   function size(bytes) {
     if (bytes === null || bytes === undefined) return "";
     var rest = Math.abs(bytes), unit = 0;
     while (rest >= 1024 * 0.99995 && unit < UNITS.length - 1) { rest /= 1024; unit += 1; }
-    return (bytes < 0 ? "-" : "") + (unit ? rest.toFixed(2) : String(Math.round(rest))) + " " + UNITS[unit];
+    return (bytes < 0 ? "-" : "") + (unit ? hundredths(rest) : String(Math.round(rest))) + " " + UNITS[unit];
   }
 
   function duration(seconds) {
