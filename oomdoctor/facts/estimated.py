@@ -178,8 +178,8 @@ def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
     needed, most, longest = count * one, room // one, tokens_within(room // count, engine.page_tokens, per_token)
     if needed <= room:
         return None
-    how = "computed: requests x tokens x the engine's bytes of a token"
-    part = EstimatedPart(_NEEDED, needed, room, how, str(computed(*names)), REPORTED)
+    how = N_("computed: requests x tokens x the engine's bytes of a token")
+    part = EstimatedPart(CACHE, needed, room, how, str(computed(*names)), REPORTED)
     words = _("{count} x {context} tokens, by the engine's own figures").format(count=count, context=f"{context:,}")
     sentences = (_demand(needed, room, count, context), _fitting(context, most, count, longest))
     return Estimated(words, (part,), sentences, longest, most)

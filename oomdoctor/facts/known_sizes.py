@@ -142,7 +142,7 @@ def _latents(least: int, most: int, image: tuple[int, int]) -> Iterator[Factors]
 def of_shape(shape: Collection[int], item_bytes: int, dtype: str) -> Factors:
     """A tensor whose shape and type are told."""
     sides = tuple(shape)
-    product = " × ".join(str(side) for side in (*sides, item_bytes)) + " bytes"
+    product = N_("{sides} × {number} bytes").format(sides=" × ".join(map(str, sides)), number=item_bytes)
     said = N_("a tensor of that shape, of type {dtype}").format(dtype=dtype)
     if len(sides) == 2 and sides[0] == sides[1]:
         said = N_("one {dtype} for each pair of {count} items, as a matrix of distances has").format(

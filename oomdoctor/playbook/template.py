@@ -21,6 +21,8 @@ from .quantity import Kind, ValueType
 from .terms import Lookup
 
 _MARK = re.compile(r"[{}]|\[\[|\]\]")
+_SEPARATORS = " ;,；，、"
+"""With which no text begins, where the part before them was left out."""
 _SPACE = re.compile(r"\s+")
 
 Format = Callable[[FactValue, ValueType], str]
@@ -48,7 +50,7 @@ class Template:
             value = part.value(lookup)
             return unknown if value is None else (form or format_value)(value, part.type)
 
-        return self._join(show, lambda part: part.complete(lookup)).strip()
+        return self._join(show, lambda part: part.complete(lookup)).lstrip(_SEPARATORS).rstrip()
 
     def outline(self) -> str:
         """The text with the placeholders themselves, for a page without facts."""

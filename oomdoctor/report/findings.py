@@ -68,8 +68,10 @@ class EvidenceView:
     meaning: str
     value: str
     source: str
+    leads_to: str
+    """Where in the page the source stands: the log's line, the chart, map or table of its record; else the fact."""
     anchor: str
-    """Where in the page the source stands: the log's line, else the fact; empty where neither is shown."""
+    """Of the fact among all facts; empty where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,14 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
 
 
 def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors) -> EvidenceView:
+    anchor = anchors.of_fact(item.fact, finding.scope.values())
     return EvidenceView(
         fact=one_line(item.fact, 120),
         meaning=one_line(_(item.meaning), _LINE),
         value=format_value(item.value, item.unit),
         source=one_line(source_of(item.source), _SOURCE),
-        anchor=anchors.of_source(item.source) or anchors.of_fact(item.fact, finding.scope.values()),
+        leads_to=anchors.of_source(item.source) or anchor,
+        anchor=anchor,
     )
 
 

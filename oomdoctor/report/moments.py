@@ -11,6 +11,7 @@ from ..model.diagnosis import Incident, Moment
 from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_seconds
+from .anchors import Anchors
 from .text import source_of
 
 _MOST = 40
@@ -31,6 +32,8 @@ class MomentView:
     kind: str
     what: str
     source: str
+    leads_to: str
+    """The anchor of the line that says so; empty where none is shown."""
 
 
 def failure_seconds(incidents: Sequence[Incident]) -> float | None:
@@ -38,7 +41,7 @@ def failure_seconds(incidents: Sequence[Incident]) -> float | None:
     return incidents[0].when_seconds if incidents else None
 
 
-def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident]) -> tuple[MomentView, ...]:
+def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident], anchors: Anchors) -> tuple[MomentView, ...]:
     """The events in their order; of very many the first and the last."""
     zero = failure_seconds(incidents)
     chosen = list(moments) if len(moments) <= _MOST else [*moments[: _MOST // 2], *moments[-_MOST // 2 :]]
@@ -52,6 +55,7 @@ def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident]) -> tu
             kind=each.kind.value,
             what=one_line(told(each.what), _LINE),
             source=one_line(source_of(each.source), _SOURCE),
+            leads_to=anchors.of_line(each.source),
         )
         for number, each in enumerate(chosen, 1)
     )

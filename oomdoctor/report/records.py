@@ -34,6 +34,8 @@ class IncidentView:
     cause: str
     requested: str
     source: str
+    leads_to: str
+    """The anchor of the line that says so; empty where none is shown."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class FactView:
     source: str
     anchor: str
     leads_to: str
-    """The anchor of the line that it was read from; empty where none is shown."""
+    """The anchor of the line that it was read from, else of what shows the record; empty where neither is shown."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class ExcerptView:
     lines: tuple[ExcerptLine, ...]
 
 
-def view_incident(incident: Incident) -> IncidentView:
+def view_incident(incident: Incident, anchors: Anchors) -> IncidentView:
     """A failure as a row."""
     return IncidentView(
         when=_("time not known") if incident.when_seconds is None else format_moment(incident.when_seconds),
@@ -75,6 +77,7 @@ def view_incident(incident: Incident) -> IncidentView:
         cause=one_line(_cause_of(incident), _LINE),
         requested="" if incident.requested_bytes is None else format_bytes(incident.requested_bytes),
         source=one_line(source_of(incident.source), _SOURCE),
+        leads_to=anchors.of_line(incident.source),
     )
 
 

@@ -159,7 +159,7 @@ def _measures(names: Sequence[str], facts: FactSet, anchors: Anchors) -> Iterato
         meaning, fact = one_line(_(spec.meaning), _LINE), facts.get(key)
         if fact is not None:
             source = str(fact.source)
-            anchor = anchors.of_source(source) or anchors.of_fact(key, ())
+            anchor = anchors.of_line(source) or anchors.of_fact(key, ())
             value = format_value(fact.value, spec.type.value) if key == name else _("none")
             yield Measure(meaning, value, True, one_line(source_of(source), _SOURCE), anchor)
         elif name in _ALWAYS:

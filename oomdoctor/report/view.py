@@ -154,7 +154,7 @@ class ReportView:
 def view_report(diagnosis: Diagnosis) -> ReportView:
     """All that a report shows of a diagnosis."""
     budgets = _primary_first(diagnosis)
-    anchors = make_anchors(tuple(diagnosis.facts), diagnosis.excerpts)
+    anchors = make_anchors(diagnosis)
     bars = [view_budget(budget) for budget in budgets]
     findings = view_findings(diagnosis, anchors)
     # The cause has its own place, a few lines below.
@@ -162,7 +162,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
     headline, lead = split_summary(summary, _(TAGS[diagnosis.verdict]))
     holdings = view_holdings(diagnosis.holdings, diagnosis.budgets)
     environment = diagnosis.environment
-    moments = view_moments(diagnosis.moments, diagnosis.incidents)
+    moments = view_moments(diagnosis.moments, diagnosis.incidents, anchors)
     return ReportView(
         version=__version__,
         made=format_moment(diagnosis.made_seconds) if diagnosis.made_seconds else "",
@@ -191,7 +191,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         stacks=view_stacks(diagnosis.stack_trees),
         devices=view_devices(diagnosis.devices),
         measures=view_host(diagnosis.facts, anchors),
-        incidents=tuple(map(view_incident, diagnosis.incidents)),
+        incidents=tuple(view_incident(each, anchors) for each in diagnosis.incidents),
         environment=tuple(view_environment(diagnosis)),
         versions=view_pairs(environment.versions),
         host=view_pairs(environment.host),

@@ -41,6 +41,7 @@ def template(text):
         ("a[[, asked {oom.requested_bytes}]].", "a, asked 1.50 GiB."),
         ("a [[(asked {oom.requested_bytes})]] b", "a (asked 1.50 GiB) b"),
         ("[[{oom.free_bytes} of {oom.total_bytes}]]", ""),
+        ("[[{oom.free_bytes}]][[; asked {oom.requested_bytes}]]", "asked 1.50 GiB"),
         ("a {{b}} [c] d]]", "a {b} [c] d]]"),
         ("two\n  lines", "two lines"),
     ],

@@ -10,13 +10,14 @@ from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.diagnosis import DeviceLook, Incident, Moment, MomentKind, Series
 from oomdoctor.model.source import Source
 from oomdoctor.model.units import GIB
-from oomdoctor.report.anchors import make_anchors
+from oomdoctor.report.anchors import Anchors, make_anchors
 from oomdoctor.report.moments import view_moments
 from oomdoctor.report.surroundings import view_devices, view_host
 from oomdoctor.report.timeline import view_charts
 from oomdoctor.report.view import view_report
 
 HERE = Source("smi.txt", 3)
+NOWHERE = Anchors({}, {})
 INCIDENT = Incident(100.0, "cuda:0", "device out of memory", "a.log:1")
 
 
@@ -47,7 +48,9 @@ def test_a_figure_of_the_host_that_was_not_seen_is_said_to_be_missing() -> None:
             ("host.pressure_full_ratio", 0.125, HERE, None),
         ]
     )
-    groups = {group.title: group.measures for group in view_host(facts, make_anchors(tuple(facts), ()))}
+    groups = {
+        group.title: group.measures for group in view_host(facts, make_anchors(replace(fragmentation(), facts=facts)))
+    }
     told = {each.name: (each.value, each.seen) for measures in groups.values() for each in measures}
     assert told["physical memory of the machine"] == ("8.00 GiB", True)
     assert told["memory limit of the container or cgroup"] == ("none", True)
@@ -62,12 +65,12 @@ def test_events_count_from_the_failure() -> None:
         Moment(70.0, None, MomentKind.PHASE, "loading begins", "a.log:1"),
         Moment(100.0, "cuda:0", MomentKind.FAILURE, "refused", "b"),
     )
-    assert [(one.number, one.when, one.place) for one in view_moments(told, (INCIDENT,))] == [
+    assert [(one.number, one.when, one.place) for one in view_moments(told, (INCIDENT,), NOWHERE)] == [
         (1, "30 s before", ""),
         (2, "the failure", "cuda:0"),
     ]
     undated = replace(INCIDENT, when_seconds=None)
-    assert view_moments(told, (undated,))[0].when == "1970-01-01 00:01:10 UTC"
+    assert view_moments(told, (undated,), NOWHERE)[0].when == "1970-01-01 00:01:10 UTC"
 
 
 def test_charts_of_one_clock_share_their_axis_and_show_the_events_of_their_place() -> None:
@@ -80,7 +83,7 @@ def test_charts_of_one_clock_share_their_axis_and_show_the_events_of_their_place
         Moment(when, where, MomentKind.RETRY, "retry", "s")
         for when, where in ((95.0, "cuda:1"), (95.5, None), (100.0, "cuda:0"))
     )
-    host, first, second = view_charts(series, (INCIDENT,), view_moments(told, (INCIDENT,)))
+    host, first, second = view_charts(series, (INCIDENT,), view_moments(told, (INCIDENT,), NOWHERE))
     assert {(chart.begin_seconds, chart.end_seconds) for chart in (host, first, second)} == {(-100.0, 0.0)}
     assert host.curves[0].points[-1][0] == 0.5
     assert [stroke.number for stroke in host.strokes] == [1, 2, 3]
