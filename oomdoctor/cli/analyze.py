@@ -11,7 +11,7 @@ from ..language import _, told
 from .bundle_reports import configuration_of
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted, size_option
-from .output import FORMATS, FormName, default_format, deliver_report, say, spare_inputs
+from .output import REPORT_FORMATS, FormName, default_format, deliver_report, say, spare_inputs
 from .progress import progress_bar
 
 EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
@@ -22,7 +22,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
 @click.option(
     "--format",
     "output_format",
-    type=FormName(FORMATS),
+    type=FormName(REPORT_FORMATS),
     help="Form of the report. Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")

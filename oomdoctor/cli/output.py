@@ -19,6 +19,8 @@ from ..language.wrapping import wrap
 from ..model.printable import one_line
 
 FORMATS = ("terminal", "html", "json", "markdown")
+REPORT_FORMATS = (*FORMATS, "slack", "jira")
+"""Those of a report, which is pasted into tickets and messages."""
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..language import _
 from .bundle_reports import NAMES, is_in_language, write_reports
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted
-from .output import FormName, default_format, deliver_report, say
+from .output import REPORT_FORMATS, FormName, default_format, deliver_report, say
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _FOLDER = NamedPath(path_type=Path, exists=True, file_okay=False)
 @click.option(
     "--format",
     "form",
-    type=FormName(["terminal", *NAMES]),
+    type=FormName(REPORT_FORMATS),
     help="Print one form instead of writing all three into the folder.",
 )
 @click.option("--rules", "directories", multiple=True, type=_FOLDER, metavar="DIR", help="Rules of yours.")

@@ -179,7 +179,7 @@ def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
     if needed <= room:
         return None
     how = N_("computed: requests x tokens x the engine's bytes of a token")
-    part = EstimatedPart(CACHE, needed, room, how, str(computed(*names)), REPORTED)
+    part = EstimatedPart(_NEEDED, needed, room, how, str(computed(*names)), REPORTED)
     words = _("{count} x {context} tokens, by the engine's own figures").format(count=count, context=f"{context:,}")
     sentences = (_demand(needed, room, count, context), _fitting(context, most, count, longest))
     return Estimated(words, (part,), sentences, longest, most)

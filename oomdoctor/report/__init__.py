@@ -1,4 +1,4 @@
-"""A diagnosis as HTML, JSON, Markdown or terminal text."""
+"""A diagnosis as HTML, JSON, text for tickets (Markdown, Slack, Jira) or for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 from ..model.diagnosis import Diagnosis
 
-FORMATS = ("html", "json", "markdown", "terminal")
+FORMATS = ("html", "json", "markdown", "slack", "jira", "terminal")
 
 
 def render(diagnosis: Diagnosis, format: str) -> str:

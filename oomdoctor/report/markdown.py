@@ -1,8 +1,8 @@
 """The report as what one pastes into a ticket: verdict, budget, cause, change, fingerprint, what was not seen.
 
-It keeps to what GitHub, GitLab, Jira and Slack show alike. Slack has neither tables nor headings, and Jira often loses
-a table that is pasted: figures stand in fenced lines, aligned, at most 80 columns wide, and a title is a bold line.
-Text from the input stays text in each of them.
+It keeps to what GitHub, GitLab, Jira and Slack all have: bold words, code, items, and lines of one width, in which
+figures stand aligned, at most 80 columns wide. How each writes them is told in `dialects`; this module's own `render`
+is for GitHub and GitLab.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView
-from .markup import code, fence, fenced_table, prose, text_of
+from .dialects import MARKDOWN, Dialect
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .view import MissingView, ReportView, view_report
 
@@ -19,63 +19,68 @@ _MOST = 4
 
 def render(diagnosis: Diagnosis) -> str:
     """The summary as Markdown."""
+    return render_as(MARKDOWN, diagnosis)
+
+
+def render_as(write: Dialect, diagnosis: Diagnosis) -> str:
+    """The summary in the markup of one place."""
     view = view_report(diagnosis)
-    blocks = [f"**{text_of(view.tag)}**", prose(view.headline)]
+    blocks = [write.strong(write.text(view.tag)), write.prose(view.headline)]
     if view.lead:
-        blocks.append(prose(view.lead))
+        blocks.append(write.prose(view.lead))
     if view.budget is not None:
-        blocks.append(_budget(view.budget))
+        blocks.append(_budget(write, view.budget))
     if view.others_alike:
-        blocks.append("\n".join(f"- {text_of(each.in_short)}" for each in view.others_alike[:_MOST]))
+        blocks.append("\n".join(f"- {write.text(each.in_short)}" for each in view.others_alike[:_MOST]))
     if len(view.others_alike) > _MOST:
         blocks.append(_("… and {number} more in the report.").format(number=len(view.others_alike) - _MOST))
-    blocks.extend(_cause(view))
-    blocks.extend(_change(view))
+    blocks.extend(_cause(write, view))
+    blocks.extend(_change(write, view))
     if view.estimated is not None:
         estimate = view.estimated
         parts = [(each.what, each.estimated, each.observed or _("not known"), each.apart) for each in estimate.rows]
-        blocks.append(f"**{_(ESTIMATED)}** ({text_of(estimate.settings)})")
-        blocks.append("\n".join(f"- {text_of(each)}" for each in estimate.sentences))
-        blocks.append(fenced_table((_("part"), _("estimated"), _("found"), _("apart")), parts))
+        blocks.append(f"{write.strong(_(ESTIMATED))} ({write.text(estimate.settings)})")
+        blocks.append("\n".join(f"- {write.text(each)}" for each in estimate.sentences))
+        blocks.append(write.figures((_("part"), _("estimated"), _("found"), _("apart")), parts))
     if view.comparisons:
         head = (_("what"), _("reckoned with"), _("seen"), _("apart"))
         rows_of = [(each.what, each.reckoned, each.seen, each.apart) for each in view.comparisons[:_MOST]]
-        blocks.append(f"**{_(RECKONED)}**\n\n{fenced_table(head, rows_of)}")
+        blocks.append(f"{write.strong(_(RECKONED))}\n\n{write.figures(head, rows_of)}")
     if view.misuses:
-        rows = [_misuse(each) for each in view.misuses[:_MOST]]
+        rows = [_misuse(write, each) for each in view.misuses[:_MOST]]
         if len(view.misuses) > _MOST:
             rows.append("- " + _("and {number} more").format(number=len(view.misuses) - _MOST))
-        blocks.append("\n".join([f"**{_(MISUSED)}**", "", *rows]))
+        blocks.append("\n".join([write.strong(_(MISUSED)), "", *rows]))
     if view.missing:
-        rows = [_gap(each) for each in view.missing[:_MOST]]
+        rows = [_gap(write, each) for each in view.missing[:_MOST]]
         if len(view.missing) > _MOST:
             rows.append("- " + _("and {number} more").format(number=len(view.missing) - _MOST))
-        blocks.append("\n".join([f"**{_('Not seen')}**", "", *rows]))
+        blocks.append("\n".join([write.strong(_("Not seen")), "", *rows]))
     blocks.append(
-        _("Fingerprint: {code} · oomdoctor {version}").format(code=code(view.fingerprint), version=view.version)
+        _("Fingerprint: {code} · oomdoctor {version}").format(code=write.code(view.fingerprint), version=view.version)
     )
     return "\n\n".join(blocks) + "\n"
 
 
-def _misuse(misuse: Misuse) -> str:
-    instead = " ".join(filter(None, (prose(misuse.instead), _(" or ").join(map(code, misuse.lines)))))
+def _misuse(write: Dialect, misuse: Misuse) -> str:
+    instead = " ".join(filter(None, (write.prose(misuse.instead), _(" or ").join(map(write.code, misuse.lines)))))
     return (
         "- "
         + _("{what} ({outcome}): {why}. {instead}")
-        .format(what=code(misuse.what), outcome=misuse.outcome, why=prose(misuse.why), instead=instead)
+        .format(what=write.code(misuse.what), outcome=misuse.outcome, why=write.prose(misuse.why), instead=instead)
         .rstrip()
     )
 
 
-def _gap(missing: MissingView) -> str:
-    what = text_of(missing.what)
+def _gap(write: Dialect, missing: MissingView) -> str:
+    what = write.text(missing.what)
     if missing.why:
-        what = _("{what}: {why}").format(what=what, why=text_of(missing.why))
-    how = f" → {prose(missing.how_to_get_it)}" if missing.how_to_get_it else ""
+        what = _("{what}: {why}").format(what=what, why=write.text(missing.why))
+    how = f" → {write.prose(missing.how_to_get_it)}" if missing.how_to_get_it else ""
     return f"- {what}{how}"
 
 
-def _budget(bar: BudgetView) -> str:
+def _budget(write: Dialect, bar: BudgetView) -> str:
     rows = [(each.name, each.size, each.share) for each in bar.segments]
     if not rows:
         rows.append((_("parts not measured"), "", ""))
@@ -84,11 +89,11 @@ def _budget(bar: BudgetView) -> str:
         rows.append((_("asked for, did not fit"), bar.request.size, ""))
         if bar.request.short:
             rows.append((_("short by"), bar.request.short, ""))
-    parts = fenced_table((bar.where, _("size"), _("share")), rows)
+    parts = write.figures((bar.where, _("size"), _("share")), rows)
     return f"{parts}\n\n{bar.over}" if bar.over else parts
 
 
-def _cause(view: ReportView) -> list[str]:
+def _cause(write: Dialect, view: ReportView) -> list[str]:
     cause = view.cause
     if cause is None:
         return []
@@ -96,31 +101,31 @@ def _cause(view: ReportView) -> list[str]:
     if cause.scope:
         words = _("**Cause ({confidence}):** {title} on {place} ({rule}, {cause})")
     blocks = [
-        words.format(
+        write.sentence(words).format(
             confidence=cause.sureness,
-            title=prose(cause.title),
-            place=text_of(cause.scope),
-            rule=text_of(cause.rule),
-            cause=text_of(cause.cause),
+            title=write.prose(cause.title),
+            place=write.text(cause.scope),
+            rule=write.text(cause.rule),
+            cause=write.text(cause.cause),
         )
     ]
     if cause.owner:
-        blocks.append(_("**Held by:** {owner}").format(owner=prose(cause.owner)))
+        blocks.append(write.sentence(_("**Held by:** {owner}")).format(owner=write.prose(cause.owner)))
     return blocks
 
 
-def _change(view: ReportView) -> list[str]:
+def _change(write: Dialect, view: ReportView) -> list[str]:
     change = view.change
     if change is None:
         return []
-    blocks = [_("**Change this:** {what}").format(what=prose(change.do))]
+    blocks = [write.sentence(_("**Change this:** {what}")).format(what=write.prose(change.do))]
     for place, line in enumerate(change.lines):
         blocks.extend([_("or")] if place else [])
-        blocks.append(fence(line))
+        blocks.append(write.fence(line))
     if change.effect:
-        blocks.append(prose(change.effect))
+        blocks.append(write.prose(change.effect))
     if change.check_first:
-        blocks.append(prose(change.check_first))
+        blocks.append(write.prose(change.check_first))
     if change.note:
-        blocks.append(prose(change.note))
+        blocks.append(write.prose(change.note))
     return blocks

@@ -1,4 +1,4 @@
-"""Pieces of Markdown that GitHub, GitLab, Jira and Slack read alike; text from the input stays text in each."""
+"""Pieces of Markdown; text from the input stays text in them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ _CELL, _NAME = 60, 44
 _SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
-_CALL = re.compile(r"<(?=[!@#])")
-"""What Slack takes for a call, also in code."""
 _BLOCK_START = re.compile(r"^(?:[-+>=#]|\d+[.)](?=\s))")
 
 
@@ -32,10 +30,10 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: Colle
     return "\n".join([line(head), rule + "|", *(line(row) for row in rows)])
 
 
-def fenced_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Aligned lines in a fence, for places without tables: the first column to the left, the others to the right.
+def aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Aligned lines, for places without tables: the first column to the left, the others to the right.
 
-    Like a table of Markdown it calls nobody and cannot be closed from inside.
+    Like a table of Markdown they call nobody.
     """
     shown = [(_unheard(shorten(row[0], _NAME)), *row[1:]) for row in (head, *rows)]
     widths = [max(cells(row[column]) for row in shown) for column in range(len(head))]
@@ -46,7 +44,7 @@ def fenced_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
         for row in shown
     ]
     lines.insert(1, "-" * (sum(widths) + 2 * (len(widths) - 1)))
-    return fence("\n".join(line.rstrip() for line in lines))
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _unheard(text: str) -> str:
@@ -56,24 +54,12 @@ def _unheard(text: str) -> str:
 
 def text_of(text: str) -> str:
     """Text from the input: nothing in it is markup, a mention or HTML."""
-    return _BLOCK_START.sub(r"\\\g<0>", _inner(text))
-
-
-def _inner(text: str) -> str:
     escaped = _SPECIAL.sub(r"\\\g<0>", text)
     # `<` as an entity: HTML in GitHub and GitLab, and `<!channel>` in Slack, are told apart from text only so.
     escaped = _ENTITY.sub("&amp;", escaped).replace("<", "&lt;")
     # GitHub finds mentions after it has removed backslashes; a word joiner keeps a log line from calling people.
-    return _MENTION.sub("@\u2060", escaped)
-
-
-def prose(text: str) -> str:
-    """A sentence whose `names in backticks` are code, and all else text."""
-    pieces = text.split("`")
-    if len(pieces) % 2 == 0 or "" in pieces[1::2]:
-        return text_of(text)  # an odd backtick is only a character
-    shown = [code(_CALL.sub("<\u2060", each)) if at % 2 else _inner(each) for at, each in enumerate(pieces)]
-    return _BLOCK_START.sub(r"\\\g<0>", "".join(shown))
+    escaped = _MENTION.sub("@\u2060", escaped)
+    return _BLOCK_START.sub(r"\\\g<0>", escaped)
 
 
 def cell(text: str) -> str:

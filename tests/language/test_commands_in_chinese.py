@@ -31,7 +31,8 @@ CONFIG = {
 }  # fmt: skip
 QUOTED = {
     "NVML Shared Library Not Found", "t open file'", "KiB x size", "MiB x size", "half, float, bf",
-    "q, k, v", "PSI full avg", "CUDA Sysmem Fallback Policy", "oomdoctor sweep --vary context", "python serve_once.py --ctx", "oomdoctor run -- python train.py",
+    "q, k, v", "PSI full avg", "CUDA Sysmem Fallback Policy",
+    "oomdoctor sweep --vary context", "python serve_once.py --ctx", "oomdoctor run -- python train.py",
 }  # fmt: skip
 """What is quoted from elsewhere, and commands to copy."""
 

@@ -33,5 +33,5 @@ def test_a_diagnosis_gives_the_same_report_each_time(format: str) -> None:
 
 
 def test_an_unknown_format_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"'pdf' \(one of html, json, markdown, terminal\)"):
+    with pytest.raises(ValueError, match=r"'pdf' \(one of html, json, markdown, slack, jira, terminal\)"):
         render(ORDINARY["undetermined"](), "pdf")

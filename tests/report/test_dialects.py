@@ -1,0 +1,103 @@
+"""GIVEN a diagnosis WHEN it is written for Slack or Jira THEN it says the same in their markup, and text stays text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from diagnoses import ALL, ATTACK, ORDINARY, fragmentation, hostile
+
+from oomdoctor.model.printable import one_line
+from oomdoctor.report import render
+from oomdoctor.report.dialects import JIRA, MARKDOWN, SLACK, Dialect
+
+FENCE = {"markdown": "```", "slack": "```", "jira": "{noformat}"}
+
+
+def pieces(told: str, form: str) -> tuple[list[str], list[str]]:
+    """What stands outside fences, and what in them."""
+    found = re.split(rf"^{re.escape(FENCE[form])}$", told, flags=re.MULTILINE)
+    assert len(found) % 2 == 1, "each fence is closed"
+    return found[::2], found[1::2]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"[*`\\\u2060]|\{\{|\}\}", "", text).replace("&lt;", "<")
+
+
+@pytest.mark.parametrize("form", ["slack", "jira"])
+@pytest.mark.parametrize("name", ORDINARY)
+def test_they_say_what_markdown_says(name: str, form: str) -> None:
+    told, markdown = render(ORDINARY[name](), form), render(ORDINARY[name](), "markdown")
+    outside, inside = pieces(told, form)
+    outside_there, inside_there = pieces(markdown, "markdown")
+    assert inside == inside_there
+    assert plain("".join(outside)) == plain("".join(outside_there))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slack_has_single_asterisks_and_no_backslash_and_nobody_is_called(name: str) -> None:
+    outside, inside = pieces(render(ALL[name](), "slack"), "slack")
+    words = re.sub(r"`[^`]*`", "", "".join(outside))
+    assert not re.search(r"\*\*|^#|^\|", words, re.MULTILINE)
+    assert "\\" not in words or name == "hostile"
+    assert not re.search(r"(?<!\w)@\w", words)
+    assert not re.search(r"<[!@#]", "".join([*outside, *inside]))
+    assert re.search(r"^\*[^*\n]+\*$", words, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_jira_has_its_own_code_and_fences(name: str) -> None:
+    outside, _ = pieces(render(ALL[name](), "jira"), "jira")
+    words = "".join(outside)
+    assert "**" not in words.replace("\\*", "")
+    assert "```" not in words or name == "hostile"
+    opened = re.sub(r"\\.", "", words)
+    assert opened.count("{{") == opened.count("}}")
+    assert not re.search(r"[\[\]|~]", opened)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "shown"),
+    [
+        (SLACK, "*a* _b_ PYTORCH_ALLOC_CONF", "*\u2060a*\u2060 _\u2060b_\u2060 PYTORCH_ALLOC_CONF"),
+        (SLACK, "<!channel> @here", "<\u2060!channel> @\u2060here"),
+        (JIRA, "*a* -b- {code} [~x] PYTORCH_ALLOC_CONF", "\\*a\\* \\-b\\- \\{code\\} \\[\\~x\\] PYTORCH_ALLOC_CONF"),
+        (JIRA, "expandable_segments:True, 1-2", "expandable_segments:True, 1-2"),
+        (JIRA, "h1. Title", "\\h1. Title"),
+        (MARKDOWN, "*a* <b>", "\\*a\\* &lt;b>"),
+    ],
+)
+def test_marks_of_the_place_are_only_characters(dialect: Dialect, text: str, shown: str) -> None:
+    assert dialect.text(text) == shown
+
+
+@pytest.mark.parametrize("dialect", [MARKDOWN, SLACK, JIRA])
+def test_a_fence_cannot_be_closed_from_inside(dialect: Dialect) -> None:
+    for inside in ("```", "{noformat}", "a\n```\nb", "a\n{noformat}\nb"):
+        lines = dialect.fence(inside).split("\n")
+        assert lines[0].startswith(lines[-1])
+        assert lines[-1] not in lines[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "shown"),
+    [
+        (MARKDOWN, "run `a -b > c` first"),
+        (SLACK, "run `a -b > c` first"),
+        (JIRA, "run {{a \\-b > c}} first"),
+    ],
+)
+def test_only_what_stands_in_backticks_is_code(dialect: Dialect, shown: str) -> None:
+    assert dialect.prose("run `a -b > c` first") == shown
+    assert "`" not in dialect.prose("an odd ` only").replace("\\`", "").replace("`\u2060", "") or dialect is JIRA
+
+
+def test_the_answer_is_in_all_of_them() -> None:
+    for form in FENCE:
+        told = render(fragmentation(), form)
+        for words in ("1.50 GiB", "FRG001", "expandable_segments:True", "Frees 5.31 GiB, which is enough."):
+            assert words in told
+        assert len(told) < 3500
+        assert one_line(ATTACK)[:20] not in told or form == "hostile"
+        assert render(hostile(), form)
