@@ -66,7 +66,7 @@ def test_print_has_it_too(opened: Any, pages: dict[str, Path]) -> None:
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(opened: Any, pages: dict[str, Path]) -> None:
     page = opened(pages["made-up"], viewport=WIDE).page
     every = "a[href], button, summary, [tabindex='0']"
-    reachable = page.locator(every).count()
+    reachable = page.locator(every).filter(visible=True).count()  # a narrow legend has a link of its own
     seen = []
     for _ in range(reachable):
         page.keyboard.press("Tab")
