@@ -48,7 +48,8 @@ def holders_of(runtime: str) -> Iterator[Missing]:
             _("what held the device's memory"),
             _("only the message of XLA's allocator tells of it"),
             _(
-                "`jax.profiler.save_device_memory_profile('memory.prof')` before the failing call, to be read with pprof"
+                "`jax.profiler.save_device_memory_profile('memory.prof')` before the failing call, to be read with "
+                "pprof"
             ),
         )
     elif runtime == "tensorflow":
