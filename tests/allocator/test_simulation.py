@@ -75,6 +75,23 @@ def test_a_request_larger_than_all_that_is_idle_fails_under_every_setting(tmp_pa
         assert (answer.failed_request_bytes, answer.requests_earlier) == (300 * MIB, 0)
 
 
+@pytest.mark.parametrize("request_mib", [700, 1501, 30_000])
+def test_what_is_missing_is_just_enough_on_a_larger_card(tmp_path: Path, request_mib: int) -> None:
+    recorder = Recorder(1100 * MIB)
+    tensors = [recorder.malloc(100 * MIB) for _ in range(10)]
+    for tensor in tensors[::2]:
+        assert tensor is not None
+        recorder.free(tensor)
+    assert recorder.malloc(request_mib * MIB) is None
+    found = simulation(recorder.snapshot(), tmp_path, Card(total_bytes=1100 * MIB))
+    answer = found.ask(EXPANDABLE)
+    assert answer.verdict is Verdict.FAILS
+    assert answer.missing_bytes is not None
+    two_pages_bytes = 40 * MIB  # parts of pages beside the hole may be idle already
+    assert found.ask(EXPANDABLE, 1100 * MIB + answer.missing_bytes).verdict is Verdict.SERVED
+    assert found.ask(EXPANDABLE, 1100 * MIB + answer.missing_bytes - two_pages_bytes).verdict is Verdict.FAILS
+
+
 def test_another_card_has_more_or_less_and_others_keep_what_they_hold(tmp_path: Path) -> None:
     recorder = Recorder(800 * MIB)  # of 1,000; others hold 200
     for _ in range(7):

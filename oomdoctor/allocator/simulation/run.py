@@ -11,7 +11,7 @@ from .device import Device
 from .memory_map import Area, MemoryMap
 from .order import GuidedAllocator, order_of
 from .recording import Kind, Recording, Step
-from .rounding import ROUND_LARGE_BYTES, SMALL_BYTES, block_size, page_size, segment_size
+from .rounding import SMALL_BYTES, block_size, page_size, segment_size
 from .settings import AllocatorSettings
 from .standing import stand
 
@@ -49,7 +49,6 @@ class Outcome:
         return self.requests_missed > 0
 
 
-_MOST_TRIES = 10_000
 _STEPS_BETWEEN = 4096
 
 Tell = Callable[[int, int], None]
@@ -155,20 +154,23 @@ class _Run:
         return self._outcome(step, areas, missing=self._missing(step), missed=missed)
 
     def _missing(self, step: Step) -> int:
-        """How much more the device would have to have free: page by page, until the request is served."""
+        """How much more the device would have to have free for the request that failed.
+
+        It is asked for again with more than enough: the failure has given back all that was idle, so that what is taken
+        now is what is needed, wherever it comes to stand.
+        """
         allocator, device = self.allocator, self.allocator.device
-        settings = allocator.settings
+        settings, room = allocator.settings, self._room()
         size = block_size(step.size_bytes, settings)
         wanted = segment_size(size, settings)
         if not settings.expandable_segments:
-            return max(0, wanted - self._room())
-        device.free_bytes, device.allowed_bytes, added = self._room(), None, 0
-        bound = wanted + page_size(small=size <= SMALL_BYTES, settings=settings)
-        step_bytes = -(-bound // (_MOST_TRIES * ROUND_LARGE_BYTES)) * ROUND_LARGE_BYTES
-        while added < bound and allocator.malloc(step.size_bytes, step.stream, step.pool) is None:
-            device.free_bytes += step_bytes
-            added += step_bytes
-        return added
+            return max(0, wanted - room)
+        page = page_size(small=size <= SMALL_BYTES, settings=settings)
+        pages = -(-size // page) * page
+        device.free_bytes, device.allowed_bytes = room + pages + page, None
+        if allocator.malloc(step.size_bytes, step.stream, step.pool) is None:
+            return max(0, pages - room)  # no reservation on this card has so many addresses
+        return pages + page - device.free_bytes
 
     def _room(self) -> int:
         """What the process could still reserve."""
