@@ -132,6 +132,7 @@ def run(
         history=history,
         keep_output_bytes=keep_output,
         model=kept,
+        launch_config=_launch_config(command),
     )
     try:
         outcome = run_command(command, options)
@@ -157,6 +158,21 @@ def _to_keep(model: Path) -> dict[str, object] | None:
         return model_to_keep(model)
     except OomdoctorError:
         return None
+
+
+def _launch_config(command: tuple[str, ...]) -> dict[str, object] | None:
+    """What to keep of the launcher's file that the command names; None where it names none that is there."""
+    if not any("deepspeed" in word or "config" in word for word in command):
+        return None  # the command waits: most name none
+    from ..estimate.kept import launch_config_to_keep
+    from ..facts.trainer_options import trainer_options
+
+    try:
+        named = (Path(name) for name in trainer_options(shlex.join(command)).files)
+        found = next((path for path in named if path.is_file()), None)
+        return None if found is None else launch_config_to_keep(found)
+    except (OSError, ValueError):
+        return None  # it is the command's to complain of
 
 
 def _take_signals_to_conclude() -> None:

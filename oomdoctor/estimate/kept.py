@@ -1,4 +1,4 @@
-"""A model as an incident bundle keeps it: what its figures come from, so that a later report has them too.
+"""A model, and a launcher's file, as an incident bundle keeps them, so that a later report has their figures too.
 
 The configuration (of a GGUF file: its metadata about dimensions) and what its files told of the weights, as plain data.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from ..bundle.redact import mask_text
@@ -18,6 +18,7 @@ from .files import read_json
 from .gguf import GgufFile, Value, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
+from .launch_config import LaunchConfig, read_launch_config
 from .model_input import Model, config_of, gguf_parts, read_model
 from .placement import Places
 
@@ -74,6 +75,32 @@ def kept_model(kept: Mapping[str, object]) -> Model:
         quantization=quantization[:100] if isinstance(quantization, str) else None,
         places=_places(kept.get("places"), architecture.layers),
     )
+
+
+def launch_config_to_keep(path: Path) -> dict[str, object]:
+    """What to keep of a launcher's file: its settings alone, so that no secret is among them; or why there are none."""
+    where = mask_text(str(path))
+    try:
+        return {"path": where, "settings": asdict(read_launch_config(path))}
+    except InputRefused as error:
+        return {"path": where, "refused": mask_text(str(error))[:1000]}
+
+
+def kept_launch_config(kept: Mapping[str, object]) -> LaunchConfig:
+    """The settings again. Raises InputRefused for what was not understood then, or is damaged now."""
+    settings = kept.get("settings")
+    if not isinstance(settings, dict):
+        raise InputRefused(str(kept.get("refused"))[:1000])
+    known = {each.name: each for each in fields(LaunchConfig)}
+    for name, value in settings.items():
+        usual = known[name].default if name in known else None
+        words = name in ("precision", "optimizer")
+        right = isinstance(value, bool) if isinstance(usual, bool) or name == "checkpointing" else (
+            isinstance(value, str) if words else _is_size(value)
+        )  # fmt: skip
+        if name not in known or not (right or (value is None and usual is None)):
+            raise InputRefused(_("{where}: what was kept of it is damaged").format(where=str(kept.get("path"))[:1000]))
+    return LaunchConfig(**settings)
 
 
 def _gguf(kept: object, where: str) -> GgufFile:

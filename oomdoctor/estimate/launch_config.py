@@ -19,7 +19,7 @@ from .files import read_json
 
 _BUCKET, _PREFETCH, _LIVE = 500_000_000, 50_000_000, 1_000_000_000
 """DeepSpeed's defaults, in elements."""
-_STRATEGIES = {
+STRATEGIES = {
     "full_shard": 3, "shard_grad_op": 2, "no_shard": 0, "hybrid_shard": 3, "hybrid_shard_zero2": 2,
     "1": 3, "2": 2, "3": 0, "4": 3, "5": 2, "true": 3, "false": 2,
 }  # fmt: skip
@@ -82,6 +82,11 @@ def _of_deepspeed(config: Mapping[str, Any], path: Path) -> LaunchConfig:
     return _with_buffers(found, sharding, path)
 
 
+def with_default_buffers(found: LaunchConfig, program: str) -> LaunchConfig:
+    """The same with the buffers that DeepSpeed has where no file tells others; another program's are not known."""
+    return _with_buffers(found, {}, Path(program))
+
+
 def _with_buffers(found: LaunchConfig, sharding: Mapping[str, Any], path: Path) -> LaunchConfig:
     def elements(name: str, default: int) -> int:
         return _count(sharding.get(name), name, path) or default
@@ -125,7 +130,7 @@ def _of_accelerate(section: Section, path: Path) -> LaunchConfig:
 def _of_fsdp(found: LaunchConfig, own: Section | None, whole: Section, path: Path) -> LaunchConfig:
     words = [_word(own, name).lower() for name in ("fsdp_sharding_strategy", "fsdp_reshard_after_forward")]
     strategy = next((word for word in words if word), "")
-    if strategy not in _STRATEGIES:
+    if strategy not in STRATEGIES:
         raise InputRefused(
             _("{path}: the field fsdp_sharding_strategy (or fsdp_reshard_after_forward) is {strategy}").format(
                 path=path, strategy=repr(strategy) if strategy else _("missing")
@@ -136,12 +141,12 @@ def _of_fsdp(found: LaunchConfig, own: Section | None, whole: Section, path: Pat
         ranks = max(1, ranks // machines)
     return replace(
         found,
-        zero=_STRATEGIES[strategy],
+        zero=STRATEGIES[strategy],
         ranks=ranks,
         checkpointing=_word(own, "fsdp_activation_checkpointing").lower() == "true" or None,
         offload_states=_word(own, "fsdp_offload_params").lower() == "true",
         offload_parameters=_word(own, "fsdp_offload_params").lower() == "true",
-        replicates=_STRATEGIES[strategy] == 0,
+        replicates=STRATEGIES[strategy] == 0,
     )
 
 

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ..errors import InputRefused
-from ..estimate.model_input import Model
+from ..estimate.adapters import USUAL_TARGETS, Lora, trained_parameters
+from ..estimate.dtypes import element_type
+from ..estimate.kept import kept_launch_config
+from ..estimate.launch_config import LaunchConfig
+from ..estimate.model_input import Model, loaded_as
 from ..estimate.training import Training
 from ..language import _
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import CensusGroup
 from ..readers.log.launch import launch_program
-from .asked_settings import capacity_of, is_on, options_of
-from .asked_settings import number as _strict_number
+from .asked_settings import capacity_of, options_of
 from .census import speaking_censuses
 from .deriver import failed_devices
+from .trainer_options import MIXED, NARROW, WIDE, TrainerOptions, optimizer_of
 
-_WIDE, _NARROW = "float32", ("bfloat16", "float16")
-_MIXED = {"bf16-mixed": "bf16-mixed", "16-mixed": "bf16-mixed", "bf16": "bf16-mixed", "fp16": "bf16-mixed",
-          "bf16-true": "bf16-pure", "16-true": "bf16-pure", "32": "fp32", "32-true": "fp32", "fp32": "fp32",
-          "no": "fp32"}  # fmt: skip
-"""Words for a precision, of Lightning and accelerate."""
-_BATCH = ("per-device-train-batch-size", "train-micro-batch-size-per-gpu", "micro-batch-size", "train-batch-size",
-          "batch-size", "batch")  # fmt: skip
-_SEQUENCE = ("max-seq-length", "max-seq-len", "seq-length", "seq-len", "sequence-length", "max-length", "cutoff-len",
-             "block-size", "seq")  # fmt: skip
-_STAGE = ("zero-stage", "zero")
-CHECKPOINTING = ("gradient-checkpointing", "checkpointing", "activation-checkpointing", "recompute-activations")
-_OPTIMIZER = ("optim", "optimizer", "opt")
-_ADAPTERS = ("lora", "peft", "adapter")
+_NARROW = ("bfloat16", "float16")
 _TRAINS = ("backward", "optimizer-step", "loss")
-_SHARDED_BY_FILE = ("deepspeed", "accelerate")
-"""Launchers whose sharding stands in a file of their own."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +34,15 @@ class AskedTraining:
     settings: Training
     parameters: int
     """That are trained."""
+    model: Model | None
+    """As it was loaded, where it is known."""
     whole_step: bool
     """Whether the batch and the model are known, so that activations are estimated too."""
+
+    @property
+    def frozen_bytes(self) -> int:
+        """Of the parameters beside adapters, which are not trained."""
+        return self.model.weights_bytes if self.settings.lora is not None and self.model is not None else 0
 
 
 def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> AskedTraining | None:
@@ -57,45 +54,75 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
     capacity = capacity_of(facts)
     if capacity is None or not _trains(facts, member):
         return None
-    options, groups = options_of(evidence), _groups(evidence, member)
-    if any(word in name for name in options for word in _ADAPTERS) or any(
-        group.category == "parameters" and group.owner.startswith("Peft") for group in groups
-    ):
-        raise InputRefused(_("adapters (LoRA) are not in the estimate"))
-    count = _parameters(groups, facts, model)
+    line, groups = _line(evidence), _groups(evidence, member)
+    lora = _lora(line, groups, model)
+    if lora is not None and model is not None:
+        model = _as_held(model, groups)
+    count = _parameters(groups, facts, model, lora)
     if count is None:
         return None
-    ranks = facts.size("ranks.count") or 1
-    zero = _stage(options, groups, ranks, evidence.command)
-    replicates = not zero and _has_buckets(groups, options)
-    tokens = _tokens(groups, options)
+    ranks, by_file = facts.size("ranks.count") or 1, _kept_file(evidence)
+    told = _sharding(line, groups, ranks, by_file)
+    zero = told.zero or 0
+    replicates = not zero and (told.replicates or _has_buckets(groups, line))
+    tokens = _tokens(groups, line, by_file)
     batch, sequence = tokens or (1, 1)
-    optimizer, fused = _optimizer(groups, options)
+    optimizer, fused = _optimizer(groups, line, by_file)
     settings = Training(
         capacity_bytes=capacity,
         optimizer=optimizer,
-        precision=_precision(groups, options, zero),
+        precision=_precision(groups, line, by_file, bool(zero) and lora is None),
         batch=batch,
         sequence=sequence,
-        checkpointing=any(is_on(options, name) for name in CHECKPOINTING),
+        checkpointing=line.checkpointing or bool(by_file.checkpointing),
         zero=zero,
-        ranks=ranks if zero or replicates else 1,
+        ranks=min(ranks, told.ranks or ranks) if zero or replicates else 1,
         replicates=replicates,
         foreach=not fused,
+        lora=lora,
+        offload_states=told.offload_states,
+        offload_parameters=told.offload_parameters,
+        buffer_bytes=told.buffer_bytes,
+        live_parameters=told.live_parameters,
     )
-    return AskedTraining(settings, count, model is not None and tokens is not None)
+    return AskedTraining(settings, count, model, model is not None and tokens is not None)
 
 
-def number(options: Mapping[str, str | None], *names: str) -> int | None:
-    """The first of these options that is a number: a script's own options may mean something else by such a name."""
-    for name in names:
-        try:
-            found = _strict_number(options, name)
-        except InputRefused:
-            continue
-        if found is not None:
-            return found
-    return None
+def _line(evidence: Evidence) -> TrainerOptions:
+    return TrainerOptions(options_of(evidence), launch_program(evidence.command) if evidence.command else None)
+
+
+def _kept_file(evidence: Evidence) -> LaunchConfig:
+    """What `run` kept of the launcher's file; nothing where there is none.
+
+    Raises InputRefused for one that was not understood.
+    """
+    kept = next((run.launch_config for run in evidence.runs if run.launch_config is not None), None)
+    return LaunchConfig() if kept is None else kept_launch_config(kept)
+
+
+def _lora(line: TrainerOptions, groups: Sequence[CensusGroup], model: Model | None) -> Lora | None:
+    """The adapters that the launch line tells; a census tells of some, but not of which rank."""
+    lora = line.lora(USUAL_TARGETS)
+    held = any(group.category == "parameters" and group.owner.startswith("Peft") for group in groups)
+    if lora is None and not held:
+        return None
+    if lora is None or model is None:
+        raise InputRefused(
+            _(
+                "adapters (LoRA) are estimated where --lora-r at the launch line tells their rank, and --model the"
+                " matrices beside them"
+            )
+        )
+    return lora
+
+
+def _as_held(model: Model, groups: Sequence[CensusGroup]) -> Model:
+    """Frozen parameters in the type that most parameters have."""
+    held = _largest(groups, "parameters")
+    if held is None:
+        return model
+    return loaded_as(model, element_type("float32" if _element_bytes(held) == 4 else str(held.largest_dtype)))
 
 
 def _trains(facts: FactSet, member: str | None) -> bool:
@@ -117,7 +144,7 @@ def _largest(groups: Sequence[CensusGroup], category: str) -> CensusGroup | None
 
 
 def _element_bytes(group: CensusGroup) -> int:
-    if group.largest_dtype == _WIDE:
+    if group.largest_dtype == "float32":
         return 4
     if group.largest_dtype in _NARROW:
         return 2
@@ -126,9 +153,11 @@ def _element_bytes(group: CensusGroup) -> int:
     raise InputRefused(_("parameters of type {dtype} are not in the estimate").format(dtype=group.largest_dtype))
 
 
-def _parameters(groups: Sequence[CensusGroup], facts: FactSet, model: Model | None) -> int | None:
+def _parameters(groups: Sequence[CensusGroup], facts: FactSet, model: Model | None, lora: Lora | None) -> int | None:
     """Of the model that is named; else of the gradients, once the backward pass has made all of them."""
     if model is not None:
+        if lora is not None:
+            return trained_parameters(model.architecture, lora, model.path)
         if model.parameters is None:
             raise InputRefused(_("how many parameters it has is not known; give the directory with the weights"))
         return model.parameters
@@ -138,92 +167,59 @@ def _parameters(groups: Sequence[CensusGroup], facts: FactSet, model: Model | No
     return sum(group.bytes // _element_bytes(group) for group in gradients) or None
 
 
-def _precision(groups: Sequence[CensusGroup], options: Mapping[str, str | None], zero: int) -> str:
-    asked = is_on(options, "bf16") or is_on(options, "fp16")
-    named = next((options[name] for name in ("mixed-precision", "precision") if options.get(name)), None)
-    held = _largest(groups, "parameters")
+def _precision(groups: Sequence[CensusGroup], line: TrainerOptions, by_file: LaunchConfig, sharded: bool) -> str:
+    named, held = by_file.precision or line.precision, _largest(groups, "parameters")
     if held is None:
-        told = "bf16-mixed" if asked else _MIXED.get(str(named))
-        if told is None:
+        if named is None:
             raise InputRefused(_("neither the launch line nor a census tells the precision of its parameters"))
-        return told
-    if _element_bytes(held) == 2:
-        return "bf16-mixed" if zero else "bf16-pure"
-    saved = any(group.category == "saved-for-backward" and group.largest_dtype in _NARROW for group in groups)
-    return "bf16-mixed" if asked or saved or _MIXED.get(str(named)) == "bf16-mixed" else "fp32"
-
-
-def _stage(options: Mapping[str, str | None], groups: Sequence[CensusGroup], ranks: int, command: str | None) -> int:
-    """ZeRO's; FSDP is 3, as it shards parameters too."""
-    named = number(options, *_STAGE)
-    if named is not None and named <= 3:
         return named
-    words = str(options.get("fsdp") or "")
-    if is_on(options, "fsdp") and "no_shard" not in words:
-        return 2 if "shard_grad_op" in words else 3
+    if _element_bytes(held) == 2:
+        return MIXED if sharded else NARROW
+    saved = any(group.category == "saved-for-backward" and group.largest_dtype in _NARROW for group in groups)
+    return MIXED if saved or named == MIXED else WIDE
+
+
+def _sharding(line: TrainerOptions, groups: Sequence[CensusGroup], ranks: int, by_file: LaunchConfig) -> LaunchConfig:
+    """By the file that was kept, else by the launch line, else by the modules that own parameters."""
+    told = line.sharding if by_file.zero is None else by_file
+    if told is not None:
+        return told
     owners = [group.owner.partition(" ")[0] for group in groups if group.category in ("parameters", "optimizer")]
     if any("Stage3" in owner or owner.startswith(("FullyShardedDataParallel", "FSDP")) for owner in owners):
-        return 3
-    launched = command is not None and launch_program(command) in _SHARDED_BY_FILE
-    if ranks > 1 and (launched or "deepspeed" in options or any(owner.startswith("DeepSpeed") for owner in owners)):
+        return LaunchConfig(zero=3)
+    if ranks > 1 and (line.shards_by_file or any(owner.startswith("DeepSpeed") for owner in owners)):
         raise InputRefused(
             _(
                 "how its states are sharded is not told; name it with --zero-stage at its launch line, or ask"
                 " `oomdoctor estimate --train` with --launch-config"
             )
         )
-    return 0
+    return LaunchConfig()
 
 
-def _has_buckets(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) -> bool:
+def _has_buckets(groups: Sequence[CensusGroup], line: TrainerOptions) -> bool:
     """Whether DistributedDataParallel is named: in a module that owns parameters, or by an option about it."""
     owners = (group.owner for group in groups if group.category in ("parameters", "gradients"))
-    return any("DistributedDataParallel" in owner for owner in owners) or any("ddp" in name for name in options)
+    return line.replicates or any("DistributedDataParallel" in owner for owner in owners)
 
 
-def _optimizer(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) -> tuple[str, bool]:
+def _optimizer(groups: Sequence[CensusGroup], line: TrainerOptions, by_file: LaunchConfig) -> tuple[str, bool]:
     """Its kind, and whether it works on one parameter at a time; AdamW where nothing tells."""
-    named = next((str(options[name]) for name in _OPTIMIZER if options.get(name)), "")
+    named = line.optimizer or by_file.optimizer or "adamw"
     slots = [group.owner for group in groups if group.category == "optimizer"]
-    words = (slots[0].partition(" ")[0] if slots else named or "adamw").lower()
-    if "paged" in words or "paged" in named:
-        raise InputRefused(_("the states of a paged optimizer may lie in host memory"))
-    small = "8bit" if "8bit" in words.replace("_", "") and ("adam" in words or "lion" in words) else ""
-    fused = "fused" in words or "fused" in named
-    if "sgd" in words:
-        momentum = any("momentum" in slot for slot in slots) or float_of(options.get("momentum")) > 0
-        return ("sgd-momentum" if momentum else "sgd"), fused
-    for kind, optimizer in (("adafactor", "adafactor"), ("lion", f"lion{small}"), ("rmsprop", "rmsprop"),
-                            ("adagrad", "adagrad"), ("adam", f"adamw{small}")):  # fmt: skip
-        if kind in words:
-            return optimizer, fused
-    raise InputRefused(_("the states of the optimizer {name} are not known here").format(name=words))
+    momentum = any("momentum" in slot for slot in slots) or line.momentum
+    if not slots:
+        return optimizer_of(named, momentum)
+    kind, fused = optimizer_of(slots[0].partition(" ")[0], momentum)
+    return kind, fused or bool(line.optimizer and optimizer_of(named, momentum)[1])
 
 
-def asked_batch(options: Mapping[str, str | None]) -> int | None:
-    """Sequences of a step on one device, as a launch line says it."""
-    return number(options, *_BATCH)
-
-
-def asked_length(options: Mapping[str, str | None]) -> int | None:
-    """Tokens of a sequence in training, as a launch line says it."""
-    return number(options, *_SEQUENCE)
-
-
-def float_of(text: str | None) -> float:
-    """The number; 0 for what is none."""
-    try:
-        return float(text or "")
-    except ValueError:
-        return 0.0
-
-
-def _tokens(groups: Sequence[CensusGroup], options: Mapping[str, str | None]) -> tuple[int, int] | None:
+def _tokens(groups: Sequence[CensusGroup], line: TrainerOptions, by_file: LaunchConfig) -> tuple[int, int] | None:
     """Sequences and their length: of the ids that the census saw, where all have one shape; else of the launch line."""
     shapes = {g.largest_shape for g in groups if g.largest_dtype in ("int64", "int32") and len(g.largest_shape) == 2}
     shapes = {shape for shape in shapes if prod(shape) > 1}
     if len(shapes) == 1:
         ((batch, sequence),) = shapes
         return batch, sequence
-    batch_asked, sequence_asked = asked_batch(options), asked_length(options)
-    return None if batch_asked is None or sequence_asked is None else (batch_asked, sequence_asked)
+    asked = by_file.batch or line.batch, line.sequence
+    return None if asked[0] is None or asked[1] is None else (asked[0], asked[1])

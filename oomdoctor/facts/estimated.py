@@ -71,7 +71,7 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
             return Reckoned(_of_model(asked, facts))
         training = training_of(evidence, facts, model)
         if training is not None:
-            return Reckoned(estimated_training(training, model, facts))
+            return Reckoned(estimated_training(training, facts))
         asked = None if model is None or _names_engine(facts) else asked_of_loop(evidence, facts, model)
         return Reckoned(None if asked is None else _of_model(asked, facts))
     except InputRefused as error:

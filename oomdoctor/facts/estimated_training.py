@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..estimate.budget import Part
-from ..estimate.model_input import Model
 from ..estimate.training import (
     ACTIVATIONS,
     GRADIENTS,
@@ -34,12 +33,16 @@ _OBSERVED = {
 }
 
 
-def estimated_training(asked: AskedTraining, model: Model | None, facts: FactSet) -> Estimated:
+def estimated_training(asked: AskedTraining, facts: FactSet) -> Estimated:
     """The estimate; of parameters, gradients and states only, where the model or the batch is not known."""
-    settings = asked.settings
+    settings, model = asked.settings, asked.model
     budget = training_budget(model, settings) if asked.whole_step and model is not None else None
     hidden = model.architecture.hidden if model is not None else None
-    wanted = budget.parts if budget is not None else state_parts(asked.parameters, hidden, settings)
+    wanted = (
+        budget.parts
+        if budget is not None
+        else state_parts(asked.parameters, hidden, settings, frozen_bytes=asked.frozen_bytes)
+    )
     rows = tuple(
         beside(part.name, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[part.name], facts)
         for part in wanted

@@ -260,6 +260,8 @@ class RunRecord:
     """(what, why, how to get it) for all that the collector could not see."""
     model: Mapping[str, object] | None = None
     """What was kept of the model that `run --model` named."""
+    launch_config: Mapping[str, object] | None = None
+    """What was kept of the launcher's file that the command named."""
     complete: bool = True
     """False: the supervisor did not write its last record."""
     received_signals: tuple[int, ...] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from shlex import quote
 
 from ..errors import OomdoctorError
@@ -17,12 +16,10 @@ from ..facts.asked_settings import (
     as_loaded,
     concurrency_of,
     context_asked,
-    is_on,
     length_of,
     refuse_elsewhere,
     with_options,
 )
-from ..facts.asked_training import CHECKPOINTING, asked_batch, asked_length
 from ..language import _
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
@@ -31,14 +28,12 @@ from .finding import Finding, Level
 from .measured import measured_overhead
 from .setup import Asked, Setup
 from .shares import cap_bytes, share_of
+from .training import LAUNCHERS, Card, is_training, training_finding
 from .visible import visible_cards
 
 _AS_LONG_AS_FITS = ("auto", "-1")
 """By which vLLM takes the longest request that its pool holds."""
 _LEVELS = {FITS: Level.FINE, TIGHT: Level.WARN, NO: Level.FAIL}
-_LAUNCH_FILES = ("deepspeed", "deepspeed-config", "config-file")
-"""Options of launchers and trainers that name a file with the sharding."""
-_TRAINERS = ("torchrun", "deepspeed", "accelerate")
 
 
 def check_fit(setup: Setup) -> Iterable[Finding]:
@@ -47,7 +42,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     if path is None:
         return
     try:
-        model = read_model(path, setup.asked.dtype)
+        model = stored = read_model(path, setup.asked.dtype)
         settings, name, free = _settings(setup, model)
         if setup.asked.dtype is None:
             model = as_loaded(model, _told(setup), settings.engine)
@@ -72,17 +67,11 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
         )
         yield Finding("fit.ranks", Level.FAIL, what, f"{refused[:1].upper()}{refused[1:]}")
         return
-    yield judged
-    if setup.command.program in _TRAINERS:
-        why = _("The figure is for inference; gradients and the optimizer's states come on top of it")
-        yield Finding(
-            "fit.training",
-            Level.UNSEEN,
-            _("Whether training fits"),
-            why,
-            _("Ask for training"),
-            (_training_command(setup, settings),),
-        )
+    trains = is_training(setup)
+    if not trains:
+        yield judged
+    if trains or setup.command.program in LAUNCHERS:
+        yield training_finding(setup, stored, Card(name, settings.limit_bytes, free))
 
 
 class _NoCard(Exception):
@@ -176,20 +165,6 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
     if settings.headroom != Asked.headroom:
         words.append(f"--headroom {settings.headroom:.4g}")
-    return " ".join(words)
-
-
-def _training_command(setup: Setup, settings: Settings) -> str:
-    """How to ask for the training that the command tells, as far as it does."""
-    options = setup.command.options
-    words = [f"oomdoctor estimate {quote(str(setup.asked.model))} --train --gpu {exact_size(settings.capacity_bytes)}"]
-    told = {"ranks": setup.command.ranks, "batch": asked_batch(options), "seq": asked_length(options)}
-    file = next((value for name in _LAUNCH_FILES if (value := options.get(name)) and Path(value).is_file()), None)
-    if file is not None:
-        words.append(f"--launch-config {quote(file)}")
-    words.extend(f"--{name} {value}" for name, value in told.items() if value is not None)
-    if any(is_on(options, name) for name in CHECKPOINTING):
-        words.append("--checkpointing")
     return " ".join(words)
 
 

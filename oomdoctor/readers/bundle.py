@@ -95,16 +95,17 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         host=_words(manifest.get("host")),
         variables=variables,
         unseen=_unseen(bundle.supervisor),
-        model=_model(bundle.supervisor),
+        model=_kept(bundle.supervisor, "model"),
+        launch_config=_kept(bundle.supervisor, "launch-config"),
         complete=bundle.complete,
         received_signals=_numbers(end.data.get("received"), _size) if end else (),
     )
     return StoredRun(run, bundle.logs, bundle.snapshots, _problems(bundle))
 
 
-def _model(supervisor: Records) -> Mapping[str, Any] | None:
-    """As it was kept; who makes a model of it again checks each part."""
-    kept = next((record.data.get("kept") for record in supervisor.of_kind("model")), None)
+def _kept(supervisor: Records, kind: str) -> Mapping[str, Any] | None:
+    """As it was kept; who makes something of it again checks each part."""
+    kept = next((record.data.get("kept") for record in supervisor.of_kind(kind)), None)
     return kept if isinstance(kept, dict) else None
 
 

@@ -58,6 +58,8 @@ class RunOptions:
     """Kept of each stream: a fifth from its beginning, the rest from its end."""
     model: Mapping[str, object] | None = None
     """What to keep of the model that the command runs, for the reports."""
+    launch_config: Mapping[str, object] | None = None
+    """What to keep of the launcher's file that the command names, likewise."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +254,8 @@ def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOp
     )
     if options.model is not None:
         writer.append("model", {"kept": options.model})
+    if options.launch_config is not None:
+        writer.append("launch-config", {"kept": options.launch_config})
 
 
 def _environment(

@@ -11,7 +11,8 @@ import pytest
 from estimate.files import write_config, write_gguf, write_llama_8b_gguf, write_safetensors
 
 from oomdoctor.errors import InputRefused
-from oomdoctor.estimate.kept import kept_model, model_to_keep
+from oomdoctor.estimate.kept import kept_launch_config, kept_model, launch_config_to_keep, model_to_keep
+from oomdoctor.estimate.launch_config import read_launch_config
 from oomdoctor.estimate.model_input import Model, read_model
 
 
@@ -80,3 +81,40 @@ def test_where_the_tensors_of_a_gguf_file_lie_is_kept(tmp_path: Path) -> None:
     assert kept_model(kept).places == read_model(tmp_path / "m.gguf").places
     for damaged in (None, {}, {**kept["places"], "blocks": [1]}, {**kept["places"], "input_bytes": -1}):
         assert kept_model({**kept, "places": damaged}).places is None
+
+
+DEEPSPEED = """{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}},
+"wandb": {"api_key": "hunter2"}}"""
+ACCELERATE = """distributed_type: FSDP
+num_processes: 8
+fsdp_config:
+  fsdp_sharding_strategy: FULL_SHARD
+  fsdp_activation_checkpointing: true
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("ds.json", DEEPSPEED), ("acc.yaml", ACCELERATE)])
+def test_a_launchers_file_is_the_same_again_and_only_its_settings_are_kept(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    stored = json.dumps(launch_config_to_keep(path))
+    assert kept_launch_config(json.loads(stored)) == read_launch_config(path)
+    assert "hunter2" not in stored
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"zero": "2"}, {"zero": -1}, {"zero": True}, {"offload_states": 1}, {"offload_states": None}, {"precision": 3},
+     {"checkpointing": 1}, {"buffer_bytes": None}, {"nothing": None}],
+)  # fmt: skip
+def test_a_launchers_file_that_was_damaged_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text(DEEPSPEED)
+    kept: Any = launch_config_to_keep(path)
+    with pytest.raises(InputRefused, match="damaged"):
+        kept_launch_config({**kept, "settings": {**kept["settings"], **changes}})
+    path.write_text("[")
+    with pytest.raises(InputRefused, match="ds"):
+        kept_launch_config(launch_config_to_keep(path))

@@ -10,6 +10,8 @@ import pytest
 from estimate.files import LLAMA_8B, write_config
 from given import HERE, gib, mib, run
 
+from oomdoctor.estimate.adapters import Lora
+from oomdoctor.estimate.kept import launch_config_to_keep
 from oomdoctor.estimate.model_input import Model, read_model
 from oomdoctor.estimate.training import (
     ACTIVATIONS,
@@ -45,12 +47,13 @@ def reckoned(
     command: str = "python train.py",
     frames: tuple[StackFrame, ...] = STEP,
     total: int = gib(80),
+    launch_config: dict[str, object] | None = None,
 ) -> Reckoned:
     held = sum(group.bytes for group in groups)
     state = AllocatorState(1050.0, 0, allocated_bytes=held, reserved_bytes=held)
     census = Census(HERE, (CensusDevice(0, held, held, 0, 0),), groups)
     record = DeviceOomRecord(HERE, 1050.0, 7, 0, gib(1), total, mib(300), state, frames=frames, census=census)
-    evidence = Evidence(runs=(run(device_ooms=(record,)),), command=command)
+    evidence = Evidence(runs=(run(device_ooms=(record,), launch_config=launch_config),), command=command)
     return derive_all(evidence, model)[1]
 
 
@@ -150,7 +153,8 @@ def test_precision_optimizer_and_sharding(
 @pytest.mark.parametrize(
     ("groups", "command", "why"),
     [
-        ((PARAMETER,), "python train.py --lora-r 8", "LoRA"),
+        ((PARAMETER,), "python train.py --lora-alpha 8", "the rank of its adapters (LoRA)"),
+        ((PARAMETER,), "python train.py --lora-r 8 --load-in-4bit", "--load-in-4bit"),
         ((replace(PARAMETER, owner="PeftModel 'm' local to f()"),), "python train.py", "LoRA"),
         ((replace(PARAMETER, largest_dtype="uint8"),), "python train.py", "parameters of type uint8"),
         ((replace(PARAMETER, largest_dtype=None),), "python train.py", "does not tell the type"),
@@ -166,6 +170,42 @@ def test_what_the_estimate_does_not_know_is_said(
     found = reckoned(*groups, model=llama, command=command)
     assert found.estimated is None
     assert why in (found.why_not or "")
+
+
+def test_the_launchers_file_that_run_kept_tells_the_sharding(llama: Model, tmp_path: Path) -> None:
+    narrow, command = replace(PARAMETER, largest_dtype="bfloat16"), "deepspeed --num_gpus 8 t.py --deepspeed ds.json"
+    file = tmp_path / "ds.json"
+    file.write_text(
+        '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}'
+    )
+    kept = launch_config_to_keep(file)
+    found = reckoned(narrow, replace(IDS, largest_shape=(1, 512)), model=llama, command=command, launch_config=kept)
+    settings = Training(gib(80), batch=1, sequence=512, zero=2, ranks=8, offload_states=True, buffer_bytes=10**9)
+    assert found.estimated is not None, found.why_not
+    needed = training_budget(llama, settings)
+    assert f"needs {needed.total_bytes / gib(1):.2f} GiB" in found.estimated.sentences[0]
+    assert parts_of(found)[STATES].estimated_bytes == 0
+    file.write_text('{"zero_optimization": {"stage": 9}}')
+    broken = reckoned(narrow, model=llama, command=command, launch_config=launch_config_to_keep(file))
+    assert broken.estimated is None
+    assert "zero_optimization.stage is 9" in (broken.why_not or "")
+
+
+def test_adapters_whose_rank_the_launch_line_tells(llama: Model) -> None:
+    frozen = replace(PARAMETER, owner="PeftModel 'm' local to f()", bytes=2 * 8_030_261_248, largest_dtype="bfloat16")
+    ids, command = replace(IDS, largest_shape=(1, 512)), "python t.py --lora_r 16 --lora_target_modules q_proj v_proj"
+    found = reckoned(frozen, ids, model=llama, command=command)
+    settings = Training(gib(80), precision="bf16-pure", batch=1, sequence=512, lora=Lora(16))
+    budget = {part.name: part.bytes for part in training_budget(llama, settings).parts}
+    for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS):
+        assert parts_of(found)[name].estimated_bytes == budget[name]
+    assert found.estimated is not None
+    assert found.estimated.settings.startswith("training of 6,815,744 parameters, adamw, bf16-pure")
+    # Without a batch too, and loaded in float32.
+    wide = parts_of(reckoned(replace(frozen, largest_dtype="float32"), model=llama, command=command))
+    assert wide[PARAMETERS].estimated_bytes == 4 * (8_030_261_248 + 6_815_744)
+    # The matrices beside them are not known without a model.
+    assert reckoned(frozen, GRADIENT, command=command).estimated is None
 
 
 GENERATE = (StackFrame("/srv/serve.py", 3, "generate", "model(ids)"),)

@@ -14,9 +14,9 @@ from oomdoctor.cli.main import oomdoctor
 REPORTS = {"report.html", "report.json", "report.md"}
 
 
-def run(folder, script, *options, prelude=""):
+def run(folder, script, *options, prelude="", arguments=()):
     main = f"{prelude}\nfrom oomdoctor.cli.main import main; main()"
-    command = [PYTHON, "-c", main, "run", "--output", str(folder), *options, "--", PYTHON, "-c", script]
+    command = [PYTHON, "-c", main, "run", "--output", str(folder), *options, "--", PYTHON, "-c", script, *arguments]
     return subprocess.run(command, capture_output=True, timeout=60)
 
 
@@ -98,3 +98,24 @@ def test_the_model_of_a_run_is_known_to_a_later_report(tmp_path):
     assert later["estimate"]["settings"].startswith("llama on vllm: 1 x 29,000 tokens")
     assert later["estimate"]["parts"][0]["estimated_bytes"] == 2 * 8_030_261_248
     assert later["facts"]["model.kv_heads"]
+
+
+TRAINING = """
+print('''Traceback (most recent call last):
+  File "/srv/train.py", line 8, in train
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB \\
+of which 1.00 GiB is free.''')
+raise SystemExit(1)
+"""
+
+
+def test_the_launchers_file_of_a_run_is_known_to_a_later_report(tmp_path):
+    model, file = write_config(tmp_path / "model"), tmp_path / "ds.json"
+    file.write_text('{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}, "wandb": {"api_key": "hunter2"}}')
+    options = ("--deepspeed", str(file), "--batch", "4", "--seq", "512")
+    run(tmp_path / "i", TRAINING, "--report", "never", "--model", str(model.parent), arguments=options)
+    file.unlink()
+    later = CliRunner().invoke(oomdoctor, ["report", str(tmp_path / "i"), "--format", "json"]).stdout
+    assert "adamw, bf16-mixed, ZeRO 3 x 1, on a card of 79.15 GiB" in json.loads(later)["estimate"]["settings"]
+    assert not any(b"hunter2" in path.read_bytes() for path in (tmp_path / "i").rglob("*") if path.is_file())

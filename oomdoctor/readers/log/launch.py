@@ -21,6 +21,8 @@ _TRUTH = {"true", "false", "1", "0", "yes", "no", "on", "off", "auto"}
 _SEPARATORS = {"&&", "||", "|", ";", "&"}
 _SWITCH = re.compile(r"(?:enable|disable|no|use|skip|trust|enforce)[-_]\w")
 """Names that begin so mostly take no value, or a truth value."""
+_NAMES = re.compile(r"(?:lora[-_])?(?:targets?|(?:target[-_])?modules(?:[-_]to[-_]save)?)")
+"""Options of trainers that take several names."""
 
 _SHORT = {
     "vllm": {
@@ -69,7 +71,8 @@ def launch_options(command: str) -> tuple[tuple[str, str | None], ...]:
     """Long names without dashes and their values, in order; None for an option without a value.
 
     `--x=1` and `--x 1` are alike; `-c` and its kin become the long names of the engine started. Values of an option
-    that takes several numbers are joined by blanks. Dashes pasted as `–` or `—` count as `--`: see `pasted_dashes`.
+    that takes several numbers, or names of matrices, are joined by blanks. Dashes pasted as `–` or `—` count as `--`:
+    see `pasted_dashes`.
     """
     return tuple(_options(_words(command), _SHORT.get(launch_program(command), {})))
 
@@ -208,6 +211,11 @@ def _values(words: list[str], place: int, name: str) -> list[str]:
     if _SWITCH.match(name) and first.lower() not in _TRUTH:
         return []
     taken = [first]
+    if _NAMES.fullmatch(name):
+        for word in words[place + 1 :]:
+            if not re.fullmatch(r"[A-Za-z_][\w.]{0,60}", word):
+                break
+            taken.append(word)
     if _NUMBERS.match(first):
         for word in words[place + 1 :]:
             if not re.fullmatch(r"[0-9]{1,12}(?:\.[0-9]{1,12})?", word):

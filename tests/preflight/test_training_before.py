@@ -1,0 +1,170 @@
+"""GIVEN a command that trains WHEN it is checked with its model THEN the training is judged by what is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estimate.files import write_config
+from preflight.given import GIB, card, only, setup
+
+from oomdoctor.estimate.adapters import Lora
+from oomdoctor.estimate.model_input import read_model
+from oomdoctor.estimate.training import Training, training_budget
+from oomdoctor.preflight.finding import Finding, Level
+from oomdoctor.preflight.fit import check_fit
+from oomdoctor.preflight.setup import Asked
+
+HOUSE = ("--per_device_train_batch_size", "4", "--max_seq_length", "2048")
+PLAIN = "from transformers import Trainer\nTrainer(model=AutoModel.from_pretrained('m')).train()\n"
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    return write_config(tmp_path / "model").parent
+
+
+def trained(
+    model: Path, *command: str, script: str | None = PLAIN, gpu: int = 80, cards: int = 1, free: int | None = None
+) -> Finding:
+    """The judgement of a training; of `train.py` in its place in the command, written beside the model."""
+    path = model.parent / "train.py"
+    if script is not None:
+        path.write_text(script)
+    words = tuple(str(path) if word == "train.py" else word for word in command)
+    used = 0 if free is None else gpu - free
+    seen = tuple(card(each, total=gpu * GIB, used=used * GIB) for each in range(cards))
+    return only(check_fit(setup(*words, cards=seen, asked=Asked(model=model))), "fit.training")
+
+
+def total_of(model: Path, **settings: Any) -> int:
+    whole = Training(**{"capacity_bytes": 80 * GIB, "batch": 4, "sequence": 2048, **settings})
+    return training_budget(read_model(model), whole).total_bytes
+
+
+def test_what_is_all_told_is_judged_as_estimate_does(llama: Path) -> None:
+    told = ("python", "train.py", *HOUSE, "--torch_dtype", "bfloat16", "--optim", "adamw_torch")
+    found = trained(llama, *told)
+    expected = total_of(llama, precision="bf16-pure")
+    assert (found.level, found.figures["total_bytes"], found.figures["fits"]) == (Level.FAIL, expected, "no")
+    assert found.seen.startswith("Training 4 x 2,048 tokens (adamw, bf16-pure) needs 108.12 GiB of card 0 (H100): par")
+    assert (found.why, found.do) == ("It does not fit", "See the parts")
+    assert found.lines == (
+        f"oomdoctor estimate {llama} --train --gpu 80GiB --batch 4 --seq 2048 --precision bf16-pure",
+    )
+    assert trained(llama, *told, gpu=141).level is Level.FINE
+    tight = trained(llama, *told, gpu=115)
+    assert (tight.level, tight.figures["fits"]) == (Level.WARN, "tight")
+    assert tight.do == "A batch of 3 fits with this length"
+    beside = trained(llama, *told, gpu=141, free=90)
+    assert (beside.level, beside.why[:40]) == (Level.FAIL, "The card would hold it, but only 90.00 G")
+
+
+def test_the_inference_figure_is_none_of_a_training(llama: Path) -> None:
+    given = setup("python", "t.py", *HOUSE, cards=(card(),), asked=Asked(model=llama))
+    assert {each.check for each in check_fit(given)} == {"fit.training"}
+
+
+def test_what_is_not_told_is_counted_both_ways_and_said(llama: Path) -> None:
+    mixed, pure = total_of(llama), total_of(llama, precision="bf16-pure")
+    told = ("python", "train.py", *HOUSE, "--bf16")
+    between = trained(llama, *told, gpu=141)
+    assert mixed > 141 * GIB > pure
+    assert (between.level, between.figures["total_bytes"]) == (Level.WARN, mixed)
+    assert "unless it takes less than is assumed: 107.60 GiB at the least" in between.why
+    assert "Assumed, as it is not told: parameters in float32" in between.why
+    assert trained(llama, *told, gpu=80).level is Level.FAIL
+    assert trained(llama, *told, gpu=200).level is Level.FINE
+    # SFTTrainer's default, or a call in the script, may checkpoint: it may need far less.
+    hidden = trained(llama, *told, script="from trl import SFTTrainer\nSFTTrainer().train()\n", gpu=95)
+    assert (hidden.level, "no gradient checkpointing" in hidden.why) == (Level.WARN, True)
+    off = trained(llama, *told, "--gradient_checkpointing", "False", script="import trl\n", gpu=95)
+    assert (off.level, "no gradient checkpointing" in off.why) == (Level.FAIL, False)
+
+
+LOOP = "import torch\nopt = torch.optim.{optimizer}(net.parameters())\nloss.backward()\nopt.step()\n"
+
+
+def test_an_optimizer_that_is_not_told_is_assumed_to_be_adamw(llama: Path) -> None:
+    told = ("python", "train.py", "--batch", "1", "--seq", "128", "--dtype", "float32", "--precision", "32")
+    named = trained(llama, *told, script=LOOP.format(optimizer="AdamW"))
+    assert (named.level, "AdamW" in named.why) == (Level.FAIL, False)
+    unknown = trained(llama, *told, script=LOOP.format(optimizer="Frugal"))
+    assert (unknown.level, "AdamW as the optimizer" in unknown.why) == (Level.WARN, True)
+    assert unknown.figures["total_bytes"] == named.figures["total_bytes"]
+
+
+def test_without_a_batch_or_a_length_parameters_gradients_and_states_are_judged(llama: Path) -> None:
+    wide = ("python", "train.py", "--dtype", "float32", "--precision", "32", "--optim", "adamw_torch")
+    for more, missing in (((), "batch of a card, the length"), (("--batch", "4"), "the length of a sequence")):
+        found = trained(llama, *wide, *more)
+        assert (found.level, found.figures["total_bytes"], found.figures["fits"]) == (Level.FAIL, None, None)
+        assert "(adamw, fp32) needs 119.66 GiB of card 0 (H100): parameters 29.92 GiB + gradients" in found.seen
+        assert missing in found.why
+    room = trained(llama, *wide, gpu=200)
+    assert (room.level, room.lines[0].partition(" --gpu ")[2]) == (Level.UNSEEN, "200GiB --precision fp32")
+
+
+def test_frozen_parameters_and_scripts_that_are_not_all_read_make_no_sure_failure(llama: Path) -> None:
+    told = ("python", "train.py", "--dtype", "float32", "--precision", "32", "--optim", "adamw_torch", *HOUSE)
+    assert trained(llama, *told).level is Level.FAIL
+    for script in (f"from peft import get_peft_model\n{PLAIN}", f"from . import model\n{PLAIN}", None):
+        (llama.parent / "train.py").unlink(missing_ok=True)
+        found = trained(llama, *told, script=script)
+        assert (found.level, "that all parameters are trained" in found.why) == (Level.WARN, True)
+    assert trained(llama, *told, "--config", "recipe.yaml").level is Level.WARN
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        (("--zero_stage", "3"), {"zero": 3}),
+        (("--fsdp", "shard_grad_op auto_wrap"), {"zero": 2}),
+        (("--deepspeed", "ds.json"), {"zero": 2, "buffer_bytes": 1_000_000_000}),
+        (("--gradient_checkpointing",), {"checkpointing": True}),
+    ],
+)
+def test_sharding_and_checkpointing_of_eight_ranks(
+    llama: Path, options: tuple[str, ...], settings: dict[str, Any]
+) -> None:
+    file = llama.parent / "ds.json"
+    file.write_text(json.dumps({"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}))
+    named = tuple(str(file) if word == "ds.json" else word for word in options)
+    found = trained(llama, "torchrun", "--nproc-per-node", "8", "train.py", *HOUSE, "--bf16", *named, cards=8)
+    live = {"live_parameters": 1_000_000_000, "buffer_bytes": 2 * 550_000_000} if "--zero_stage" in options else {}
+    assert found.figures["total_bytes"] == total_of(llama, ranks=8, **settings, **live)
+
+
+def test_how_many_ranks_there_are(llama: Path) -> None:
+    def ranks(*command: str) -> object:
+        return trained(llama, *command, "train.py", *HOUSE, "--zero_stage", "2", cards=4).figures["ranks"]
+
+    assert ranks("torchrun", "--nproc-per-node", "8", "--nnodes", "2") == 16
+    assert ranks("torchrun", "--nproc-per-node", "gpu") == ranks("deepspeed") == ranks("accelerate", "launch") == 4
+    assert ranks("accelerate", "launch", "--num_processes", "2") == 2
+
+
+def test_adapters_are_judged_as_the_command_tells_them(llama: Path) -> None:
+    told = ("python", "train.py", *HOUSE, "--lora_r", "16", "--torch_dtype", "bfloat16")
+    some = trained(llama, *told, "--lora_target_modules", "q_proj", "v_proj")
+    assert (some.level, some.figures["total_bytes"]) == (
+        Level.FINE, total_of(llama, precision="bf16-pure", lora=Lora(16)),
+    )  # fmt: skip
+    every = trained(llama, *told)
+    assert every.figures["total_bytes"] == total_of(llama, precision="bf16-pure", lora=Lora(16, ("all-linear",)))
+    assert "adapters of all matrices" in trained(llama, *told, gpu=60).why
+    for more, why in ((("--load_in_4bit",), "load-in-4bit"), (("--lora_target_modules", "mixer"), "'mixer'")):
+        refused = trained(llama, *told, *more)
+        assert (refused.level, why in refused.why) == (Level.UNSEEN, True)
+    unranked = trained(llama, "python", "train.py", *HOUSE, "--use_peft")
+    assert (unranked.level, "rank of its adapters" in unranked.why) == (Level.UNSEEN, True)
+
+
+def test_a_launchers_file_that_is_not_there_leaves_it_open(llama: Path) -> None:
+    found = trained(llama, "deepspeed", "train.py", *HOUSE, "--deepspeed", "gone.json")
+    assert (found.level, found.why) == (Level.UNSEEN, "The file gone.json, which the command names, is not there")
+    # Without one nobody knows what is sharded or kept in host memory.
+    bare = trained(llama, "deepspeed", "train.py", *HOUSE, "--bf16")
+    assert (bare.level, "that nothing is sharded" in bare.why) == (Level.WARN, True)
