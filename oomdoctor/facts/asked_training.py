@@ -61,7 +61,8 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
     count = _parameters(groups, facts, model, lora)
     if count is None:
         return None
-    ranks, by_file = facts.size("ranks.count") or 1, _kept_file(evidence)
+    by_file = _kept_file(evidence)
+    ranks = facts.size("ranks.count") or by_file.ranks or 1
     told = _sharding(line, groups, ranks, by_file)
     zero = told.zero or 0
     replicates = not zero and (told.replicates or _has_buckets(groups, line))
@@ -168,7 +169,7 @@ def _parameters(groups: Sequence[CensusGroup], facts: FactSet, model: Model | No
 
 
 def _precision(groups: Sequence[CensusGroup], line: TrainerOptions, by_file: LaunchConfig, sharded: bool) -> str:
-    named, held = by_file.precision or line.precision, _largest(groups, "parameters")
+    named, held = line.precision_with(by_file), _largest(groups, "parameters")
     if held is None:
         if named is None:
             raise InputRefused(_("neither the launch line nor a census tells the precision of its parameters"))
@@ -181,7 +182,7 @@ def _precision(groups: Sequence[CensusGroup], line: TrainerOptions, by_file: Lau
 
 def _sharding(line: TrainerOptions, groups: Sequence[CensusGroup], ranks: int, by_file: LaunchConfig) -> LaunchConfig:
     """By the file that was kept, else by the launch line, else by the modules that own parameters."""
-    told = line.sharding if by_file.zero is None else by_file
+    told = line.sharding_with(by_file)
     if told is not None:
         return told
     owners = [group.owner.partition(" ")[0] for group in groups if group.category in ("parameters", "optimizer")]

@@ -40,8 +40,8 @@ _ACCELERATES_FILE = "config-file"
 _SHARDED_BY_FILE = ("deepspeed", "accelerate")
 """Launchers whose sharding stands in a file of their own."""
 _ON_HOST = ("cpu", "nvme")
-_TRAINS = (*_OF_ONE_CARD, *_CHECKPOINTING, *_OPTIMIZER, "gradient-accumulation-steps", "learning-rate", "lr",
-           "num-train-epochs", "max-steps", "zero-stage", "train-batch-size")  # fmt: skip
+_TRAINS = (*_OF_ONE_CARD, *_CHECKPOINTING, "optim", "optimizer", "gradient-accumulation-steps",
+           "learning-rate", "lr", "num-train-epochs", "zero-stage", "train-batch-size")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,24 @@ class TrainerOptions:
                 LaunchConfig(zero=stage, offload_states=host[0], offload_parameters=host[1]), self.program or ""
             )
         if is_on(self.options, "fsdp") or is_on(self.options, "use-fsdp"):
-            words = str(self.options.get("fsdp") or self.options.get("fsdp-sharding-strategy") or "").lower().split()
-            named = next((STRATEGIES[word] for word in words if word in STRATEGIES and word != "true"), 3)
+            words = [word.lower() for word in self.names("fsdp")]
+            strategy = (self.options.get("fsdp-sharding-strategy") or "").lower()
+            named = next(
+                (STRATEGIES[word] for word in (*words, strategy) if "shard" in word and word in STRATEGIES), None
+            )
+            named = STRATEGIES.get(strategy, 3) if named is None else named
             away = is_on(self.options, "fsdp-offload-params") or "offload" in words
             return LaunchConfig(zero=named, offload_states=away, offload_parameters=away, replicates=named == 0)
         return None
+
+    def sharding_with(self, file: LaunchConfig) -> LaunchConfig | None:
+        """The same where a launcher's file may say it: a file that only starts ranks leaves it to the line."""
+        own = self.sharding
+        return file if file.zero or (file.zero is not None and own is None) else own
+
+    def precision_with(self, file: LaunchConfig) -> str | None:
+        """The same of the precision: a file's `no` leaves it to the program."""
+        return file.precision if file.precision not in (None, WIDE) else self.precision or file.precision
 
     @property
     def shards_by_file(self) -> bool:

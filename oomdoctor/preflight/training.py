@@ -135,7 +135,7 @@ class _Asker:
         heavy = replace(
             self._base(file, ranks, assumed),
             zero=sharding.zero or 0,
-            ranks=min(ranks, file.ranks or ranks),
+            ranks=ranks,
             replicates=sharding.replicates,
             offload_states=sharding.offload_states,
             offload_parameters=sharding.offload_parameters,
@@ -170,15 +170,17 @@ class _Asker:
             told = LaunchConfig() if file is None else read_launch_config(file)
         except InputRefused:
             told = LaunchConfig()
-        if file is not None:
-            words.append(f"--launch-config {quote(str(file))}")
-        sharding = line.sharding if file is None else None
-        sharded = bool(told.zero or (sharding is not None and sharding.zero))
-        kept = self._precisions(told, sharded, [])
+        sharding = line.sharding_with(told) or LaunchConfig()
+        kept = self._precisions(told, bool(sharding.zero), [])
         precision = kept[0] if len(kept) == 1 or line.precision is not None else None
+        launched = self._launched()
+        if file is not None and told.ranks in (None, launched or told.ranks) and sharding.zero == told.zero:
+            words.append(f"--launch-config {quote(str(file))}")
+        else:  # `estimate` takes either the file or the options that say other than it
+            told = LaunchConfig()
         options = {
-            "ranks": self._launched() if told.ranks is None else None,
-            "zero": sharding.zero if sharding is not None and sharding.zero else None,
+            "ranks": launched if told.ranks is None else None,
+            "zero": sharding.zero if sharding.zero and told.zero is None else None,
             "batch": line.batch if told.batch is None else None,
             "seq": line.sequence,
             "precision": precision if told.precision is None and precision != MIXED else None,
@@ -215,7 +217,7 @@ class _Asker:
         return ranks * int(nodes) if ranks is not None and nodes.isdecimal() and 0 < len(nodes) < 6 else ranks
 
     def _ranks(self, file: LaunchConfig) -> int:
-        told = file.ranks or self._launched()
+        told = self._launched() or file.ranks
         if told is not None:
             return told
         by_cards = self.line.options.get("nproc-per-node") in _ALL_CARDS
@@ -254,7 +256,7 @@ class _Asker:
 
     def _sharding(self, file: LaunchConfig, ranks: int, assumed: list[str]) -> tuple[LaunchConfig, int | None]:
         """What is told of it, and the most that it may be where nothing is."""
-        told = file if file.zero is not None else self.line.sharding
+        told = self.line.sharding_with(file)
         if told is not None:
             return told, None
         launched = self.line.program in ("deepspeed", "accelerate") or self.line.shards_by_file
@@ -294,7 +296,7 @@ class _Asker:
 
     def _precisions(self, file: LaunchConfig, sharded: bool, assumed: list[str]) -> tuple[str, ...]:
         """That parameters may be kept in and computed with."""
-        computed, kept = file.precision or self.line.precision, self.line.parameters_type
+        computed, kept = self.line.precision_with(file), self.line.parameters_type
         if computed == NARROW or (computed == MIXED and sharded):
             return (computed,)
         if kept is not None:

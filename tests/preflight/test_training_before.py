@@ -67,6 +67,24 @@ def test_the_inference_figure_is_none_of_a_training(llama: Path) -> None:
     assert {each.check for each in check_fit(given)} == {"fit.training"}
 
 
+@pytest.mark.parametrize(
+    ("command", "script", "trains"),
+    [
+        (("python", "train.py", "--lr", "1e-4"), "x = 1\n", True),
+        (("python", "train.py"), "loss.backward()\n", True),
+        (("python", "train.py"), "from transformers import Trainer\n", True),
+        (("python", "train.py", "--batch", "4", "--max-steps", "9"), "model.generate(ids)\n", False),
+        (("vllm", "serve", "m", "--optimizer", "x"), "", False),
+    ],
+)
+def test_what_trains(llama: Path, command: tuple[str, ...], script: str, trains: bool) -> None:
+    path = llama.parent / "train.py"
+    path.write_text(script)
+    words = (str(path) if word == "train.py" else word for word in command)
+    checks = {each.check for each in check_fit(setup(*words, cards=(card(),), asked=Asked(model=llama)))}
+    assert checks == ({"fit.training"} if trains else {"fit"})
+
+
 def test_what_is_not_told_is_counted_both_ways_and_said(llama: Path) -> None:
     mixed, pure = total_of(llama), total_of(llama, precision="bf16-pure")
     told = ("python", "train.py", *HOUSE, "--bf16")
@@ -121,7 +139,10 @@ def test_frozen_parameters_and_scripts_that_are_not_all_read_make_no_sure_failur
     ("options", "settings"),
     [
         (("--zero_stage", "3"), {"zero": 3}),
-        (("--fsdp", "shard_grad_op auto_wrap"), {"zero": 2}),
+        (("--fsdp", "shard_grad_op,auto_wrap"), {"zero": 2}),
+        (("--use_fsdp", "--fsdp_sharding_strategy", "FULL_SHARD"), {"zero": 3}),
+        (("--use_fsdp", "--fsdp_sharding_strategy", "2"), {"zero": 2}),
+        (("--fsdp", "no_shard"), {}),
         (("--deepspeed", "ds.json"), {"zero": 2, "buffer_bytes": 1_000_000_000}),
         (("--gradient_checkpointing",), {"checkpointing": True}),
     ],
@@ -144,6 +165,20 @@ def test_how_many_ranks_there_are(llama: Path) -> None:
     assert ranks("torchrun", "--nproc-per-node", "8", "--nnodes", "2") == 16
     assert ranks("torchrun", "--nproc-per-node", "gpu") == ranks("deepspeed") == ranks("accelerate", "launch") == 4
     assert ranks("accelerate", "launch", "--num_processes", "2") == 2
+
+
+def test_the_line_goes_before_a_file_that_leaves_it_open(llama: Path) -> None:
+    file = llama.parent / "acc.yaml"
+    file.write_text("distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: 'no'\n")
+    told = ("accelerate", "launch", "--config_file", str(file), "--num_processes", "4", "train.py", *HOUSE, "--bf16")
+    found = trained(llama, *told, "--fsdp", "full_shard")
+    assert found.figures["total_bytes"] == total_of(llama, zero=3, ranks=4)
+    options = "--ranks 4 --zero 3 --batch 4 --seq 2048"
+    assert found.lines in ((), (f"oomdoctor estimate {llama} --train --gpu 80GiB {options}",))
+    assert trained(llama, *told, "--fsdp", "full_shard", gpu=20).lines[0].endswith(options)
+    plain = trained(llama, *told[:4], *told[6:])
+    assert plain.figures["total_bytes"] == total_of(llama, ranks=8)
+    assert plain.lines[0].endswith(f"--launch-config {file} --batch 4 --seq 2048")
 
 
 def test_adapters_are_judged_as_the_command_tells_them(llama: Path) -> None:

@@ -21,7 +21,7 @@ _TRUTH = {"true", "false", "1", "0", "yes", "no", "on", "off", "auto"}
 _SEPARATORS = {"&&", "||", "|", ";", "&"}
 _SWITCH = re.compile(r"(?:enable|disable|no|use|skip|trust|enforce)[-_]\w")
 """Names that begin so mostly take no value, or a truth value."""
-_NAMES = re.compile(r"(?:lora[-_])?(?:targets?|(?:target[-_])?modules(?:[-_]to[-_]save)?)")
+_NAMES = re.compile(r"lora[-_](?:targets?|modules)|(?:lora[-_])?(?:target[-_]modules|modules[-_]to[-_]save)")
 """Options of trainers that take several names."""
 
 _SHORT = {

@@ -43,6 +43,10 @@ from oomdoctor.readers.log.printed_options import printed_options
         ("vllm serve org/m --disable-log-stats && echo --done", (("disable-log-stats", None), ("done", None))),
         ('vllm serve org/m --name "unfinished --port 80', (("name", '"unfinished'), ("port", "80"))),
         ("vllm serve org/m –max-num-seqs 16 —swap-space=0", (("max-num-seqs", "16"), ("swap-space", "0"))),
+        (
+            "python t.py --lora_target_modules q_proj v_proj --bf16 --target a b",
+            (("lora_target_modules", "q_proj v_proj"), ("bf16", None), ("target", "a")),
+        ),
         ("", ()),
     ],
 )
