@@ -162,8 +162,8 @@ def _to_keep(model: Path) -> dict[str, object] | None:
 
 def _launch_config(command: tuple[str, ...]) -> dict[str, object] | None:
     """What to keep of the launcher's file that the command names; None where it names none that is there."""
-    if not any("deepspeed" in word or "config" in word for word in command):
-        return None  # the command waits: most name none
+    if not any(word.startswith(("--deepspeed", "--config_file", "--config-file")) for word in command):
+        return None  # before anything is loaded, for the command waits
     from ..estimate.kept import launch_config_to_keep
     from ..facts.trainer_options import trainer_options
 
