@@ -96,8 +96,8 @@ def diagnose_evidence(
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
-    failed = verdict in (Verdict.OUT_OF_MEMORY, Verdict.UNDETERMINED) and not quoted
-    if failed and not evidence.snapshots and not evidence.runs:  # precedents are reports of words alone
+    in_words = not (quoted or evidence.snapshots or evidence.runs)  # as the precedents are
+    if in_words and (verdict is Verdict.OUT_OF_MEMORY or (verdict is Verdict.UNDETERMINED and not in_focus)):
         findings = (*findings, *by_precedent(playbook, facts, findings))
     diagnosis = Diagnosis(
         verdict=verdict,

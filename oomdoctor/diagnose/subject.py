@@ -30,6 +30,9 @@ def told_of_one_place(
     chosen = next((incident for incident in incidents if incident.where == place), None)
     if chosen is None:
         return tuple(findings), tuple(incidents)
+    here = next((each for each in findings if each.scope.get("device") == incidents[0].where), None)
+    if here is not None and here.confidence is findings[0].confidence:
+        return (here, *(each for each in findings if each is not here)), tuple(incidents)
     elsewhere = [each for each in findings if each.scope.get("device", incidents[0].where) != incidents[0].where]
     if not _together(chosen, incidents[0]) and len(elsewhere) < len(findings):
         return (*(each for each in findings if each not in elsewhere), *elsewhere), tuple(incidents)

@@ -338,7 +338,7 @@ def test_which_task_of_a_job_ran_out() -> None:
             "Memory cgroup out of memory: Killed process 63214 (python) total-vm:13149468kB, anon-rss:7864992kB\n",
             8 * GIB,
             {
-                "what the kernel killed": 7864992 * KIB,
+                "killed: python (pid 63214)": 7864992 * KIB,
                 "others in the cgroup, page cache included": 8 * GIB - 7864992 * KIB,
             },
         ),

@@ -33,7 +33,7 @@ FORMS = {
     "docs.ray.io": r"/en/latest/[\w/-]+\.html",
     "docs.sglang.io": r"/docs/advanced_features/\w+",
     "docs.vllm.ai": r"/en/((latest|stable)/[\w/]+/|v0\.(\d|10)\.\d/[\w/]+\.html)",
-    "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/pytorch/pytorch/issues/\d+",
+    "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/[\w.-]+/[\w.-]+/issues/\d+",
     "huggingface.co": r"/docs/(transformers|diffusers|peft|text-generation-inference)/(main/en/)?[\w/]+",
     "kubernetes.io": r"/docs/(concepts|tasks)/[\w/-]+/",
     "learn.microsoft.com": r"/en-us/windows/(wsl/[\w-]+|win32/api/[\w/-]+)",

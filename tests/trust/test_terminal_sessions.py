@@ -44,7 +44,7 @@ def play(command: Sequence[str], steps: Steps, patience: float = 30) -> tuple[in
         time.sleep(0.15)
         session.type(keys)
     status = session.end()
-    return status, re.sub(rb"oomdoctor: [^\n]*\n", b"", session.text)
+    return status, re.sub(rb"oomdoctor: [^\n]*\n(?:  [^\n]*\n)*", b"", session.text)
 
 
 def play_both(command: Sequence[str], folder: Path, steps: Steps) -> tuple[tuple[int, bytes], tuple[int, bytes]]:
