@@ -8,6 +8,7 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from oomdoctor.playbook import load
@@ -17,6 +18,11 @@ from oomdoctor.playbook.rule import Rule
 def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
     _read_shipped_rules_once()
+    # How long one example takes says more of the machine than of the code.
+    hypothesis.settings.register_profile(
+        "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("any machine")
 
 
 LONGEST_FIRST = ("device", "probe", "browser", "trust", "run", "sweep", "cli")

@@ -144,7 +144,6 @@ def test_without_stacks_there_is_no_phase(tmp_path: Path) -> None:
     assert phases(_ownership(device, tmp_path)) == ()
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=300), st.integers(2, 40))
 def test_thinned_values_keep_the_highest_and_the_lowest(values: list[int], most: int) -> None:
     column = np.asarray(values, dtype=np.int64)
@@ -153,7 +152,7 @@ def test_thinned_values_keep_the_highest_and_the_lowest(values: list[int], most:
     assert len(kept) <= max(most, 2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40), st.booleans()), min_size=9, max_size=60))
 def test_owners_add_up_after_every_event_and_none_that_held_more_is_left_out(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, int, bool]]
@@ -182,7 +181,7 @@ def test_owners_add_up_after_every_event_and_none_that_held_more_is_left_out(
     assert min(map(max, named.values())) >= max((max(slow[o]) for o in slow.keys() - named.keys()), default=0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.booleans()), min_size=9, max_size=60),
     st.integers(6, 200),
@@ -215,7 +214,7 @@ def test_turnover_is_that_of_a_slow_replay(
         assert each.median_lifetime_us == (int(np.median(lives)) if lives else None)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 20), st.booleans()), min_size=12, max_size=70))
 def test_the_rise_to_the_peak_is_the_difference_of_two_states(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[int, int, bool]]

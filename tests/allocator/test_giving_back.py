@@ -116,7 +116,7 @@ hows = st.sampled_from([AllocatorSettings(), EXPANDABLE, AllocatorSettings(max_s
 
 
 @given(program=steps, how=hows, request_bytes=sizes)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_without_what_stands_in_the_way_the_request_is_served(
     tmp_path_factory: pytest.TempPathFactory,
     program: list[tuple[str, int, int]],
@@ -146,7 +146,7 @@ def test_what_goes_back_may_be_what_the_request_was_to_grow_from(tmp_path: Path)
 
 @pytest.mark.extended
 @given(program=steps, request_bytes=sizes)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_any_fewer_bytes_gone_it_is_not(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], request_bytes: int
 ) -> None:

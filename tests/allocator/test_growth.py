@@ -167,7 +167,7 @@ def test_three_settled_steps_of_equal_gain_are_enough(tmp_path: Path, steps: int
     assert (found is not None and found.steady) == known
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lines=st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.0, 0.5, 1.0])), min_size=2, max_size=4),
     steps=st.integers(6, 14),

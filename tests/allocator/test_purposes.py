@@ -80,7 +80,7 @@ def _step(device: Device, sizes: list[int], gone: list[list[int]], ends: bool = 
     backward=st.lists(st.integers(0, 3), max_size=3),
     kept=st.integers(30, 300),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_each_tensor_is_told_by_when_it_was_freed(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], forward: list[int], backward: list[int], kept: int
 ) -> None:

@@ -110,7 +110,7 @@ def run(program: list[tuple[str, int, int]], device: Device) -> None:
 
 
 @given(program=steps, kept=st.integers(1, 80), expandable=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_event_of_a_cut_ring_is_as_the_allocator_knew_it(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], kept: int, expandable: bool
 ) -> None:
@@ -134,7 +134,7 @@ def test_every_event_of_a_cut_ring_is_as_the_allocator_knew_it(
 
 
 @given(program=steps, kept=st.integers(1, 80), expandable=st.booleans(), chosen=st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_is_live_waiting_and_reserved_is_what_undoing_the_events_leaves(
     tmp_path_factory: pytest.TempPathFactory,
     program: list[tuple[str, int, int]],
@@ -167,7 +167,7 @@ def test_what_is_live_waiting_and_reserved_is_what_undoing_the_events_leaves(
 
 
 @given(program=steps, drop=st.integers(0, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_history_with_a_hole_still_ends_in_the_final_state(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], drop: int
 ) -> None:

@@ -226,7 +226,7 @@ how = st.builds(
 
 
 @given(program=steps, how=how, allowed=st.sampled_from([None, 150 * MIB]), oldest_first=st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bytes_are_conserved_and_nothing_overlaps(
     program: list[tuple[str, int, int]], how: AllocatorSettings, allowed: int | None, oldest_first: bool
 ) -> None:

@@ -297,7 +297,7 @@ def run(program: list[tuple[str, int, int]], recorder: Recorder) -> None:
 
 
 @given(program=steps, expandable=st.booleans(), split=st.sampled_from([None, 32 * MIB]), ring=st.integers(1, 80))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_stood_at_the_beginning_is_rebuilt_and_the_run_reproduced(
     tmp_path_factory: pytest.TempPathFactory,
     program: list[tuple[str, int, int]],
@@ -347,7 +347,7 @@ def test_blocks_that_stop_waiting_right_before_the_failure_do_not_end_the_record
 
 
 @given(seed=st.integers(0, 100_000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_damaged_snapshot_is_refused_or_not_reproduced_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:

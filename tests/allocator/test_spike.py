@@ -62,7 +62,7 @@ def test_more_tensors_of_the_same_size_are_not_a_larger_input() -> None:
     assert (found.bytes, found.sudden) == (300, False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     heights=st.lists(st.integers(50, 400), min_size=6, max_size=20),
     failing=st.integers(50, 2000),

@@ -126,7 +126,7 @@ def _run(program: list[tuple[str, int, int]], device: Device) -> None:
     ),
     protocol=st.sampled_from([2, 4, 5]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_exported_file_reads_the_same_and_has_what_viewers_rely_on(
     tmp_path_factory: pytest.TempPathFactory,
     program: list[tuple[str, int, int]],

@@ -244,7 +244,7 @@ def test_of_two_snapshots_the_one_with_the_latest_failure_speaks(tmp_path: Path)
 
 
 @given(flips=st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_damaged_file_is_refused_or_gives_facts(
     tmp_path_factory: pytest.TempPathFactory, flips: list[tuple[int, int]]
 ) -> None:

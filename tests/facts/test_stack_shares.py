@@ -84,7 +84,7 @@ def _agree(rows: tuple[Holding, ...], shown: tuple[Budget, ...]) -> None:
 
 
 @given(program=STEPS, kept=st.integers(1, 80), fails=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rows_of_a_category_are_its_part_of_the_budget(
     tmp_path_factory: pytest.TempPathFactory, program: list[tuple[str, int, int]], kept: int, fails: bool
 ) -> None:

@@ -161,7 +161,7 @@ TRUTH = st.recursive(
 
 
 @given(TRUTH, TRUTH)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_kleene_laws(a, b):
     assert value(f"not ({a} and {b})") is value(f"not {a} or not {b}")
     assert value(f"{a} and {b}") is value(f"{b} and {a}")
@@ -170,7 +170,7 @@ def test_kleene_laws(a, b):
 
 
 @given(TRUTH)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_more_knowledge_never_turns_an_answer(text):
     expression = parse_expression(text, Scope.INCIDENT)
     before = expression.value(lambda name: None)
@@ -185,7 +185,7 @@ WORDS = st.sampled_from([*list(REGISTRY)[:12], *UNITS, *SIGNS, *ODD])
 
 
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=25).map(" ".join)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_raises_anything_but_a_rule_error(text):
     try:
         expression = parse_expression(text, Scope.DEVICE)

@@ -86,7 +86,7 @@ def test_documents_that_are_refused(text, message):
 
 
 @given(st.text(alphabet=st.sampled_from("ab:-[]{}&*!|>'\"#, \n\t\x85é\ud800?%@`0"), max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_raises_anything_but_a_rule_error(text):
     try:
         section = parse_document(text, "rule.yaml")

@@ -83,7 +83,7 @@ def test_sizes_count_as_shares_of_the_card(requested, share):
 
 
 @given(st.lists(st.sampled_from(["logits", "graph-capture", "fragmentation"]), max_size=30))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_is_told_is_never_more_than_possible(causes):
     for finding in told(facts(**FAILED), reports(*causes)):
         assert finding.confidence is Confidence.POSSIBLE

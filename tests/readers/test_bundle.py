@@ -191,7 +191,7 @@ manifests = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(manifest=manifests, supervisor=records, probe=records)
 def test_no_json_makes_it_raise(tmp_path, manifest, supervisor, probe):
     run = read_run(write(tmp_path / "i", manifest, supervisor, probe)).run

@@ -330,7 +330,7 @@ OPERATIONS = b"}](euta0N.\x94hjKMJ\x8a\x8c\x95R\x85\x86\x88"
     mend=st.booleans(),
     pools=st.booleans(),
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_stream_is_read_or_refused_as_ever(
     tmp_path: Path, changes: list[tuple[str, int, int]], mend: bool, pools: bool
 ) -> None:

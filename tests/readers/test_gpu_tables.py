@@ -246,7 +246,7 @@ _PIECES = sorted({line for text in samples.ALL.values() for line in text.splitli
 
 
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=60)), max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_makes_a_reader_raise(lines):
     text = "\n".join(lines)
     read(text)

@@ -206,7 +206,7 @@ def test_query() -> None:
         max_size=40,
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_mixture_of_lines_raises(lines: list[str]) -> None:
     read_devices("\n".join(lines), "p")
     read_log(io.BytesIO("\n".join(lines).encode()), "p")

@@ -132,7 +132,7 @@ def test_empty_missing_and_damaged_files_are_refused_with_a_reason(tmp_path: Pat
 
 
 @given(st.binary(min_size=1, max_size=60), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_junk_is_refused_or_is_plain(tmp_path_factory: pytest.TempPathFactory, junk: bytes, framed: bool) -> None:
     path = tmp_path_factory.getbasetemp() / "junk"
     path.write_bytes(b"\x80\x04" + junk if framed else junk)

@@ -96,7 +96,7 @@ def test_does_not_look_like_text(head: bytes) -> None:
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_bytes_raise(raw: bytes) -> None:
     content(raw)
     content(b"\x1f\x8b\x08" + raw)

@@ -98,7 +98,7 @@ def test_size_is_the_product_where_that_has_a_meaning() -> None:
     assert by_size(variables, (2, 0)) < by_size(variables, (1, 1)) < by_size(variables, (2, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.lists(st.integers(0, 5), min_size=3, max_size=3),

@@ -198,7 +198,7 @@ ANCHORS = sorted({pattern.anchor for family in ALL_FAMILIES for pattern in famil
     )
 )
 @example([b"\xff\xfe", b"Killed"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_bytes_raise(parts: list[bytes]) -> None:
     read(b"".join(parts))
 
@@ -207,7 +207,7 @@ def test_no_bytes_raise(parts: list[bytes]) -> None:
     st.sampled_from(ANCHORS),
     st.sampled_from(["a", "1", " ", "a ", "1 ", "(", "x.", "[1,", "Error: ", "1.5 GiB ", "| ", "File "]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_line_takes_long(anchor: str, filler: str) -> None:
     started = time.process_time()
     read(f"{filler * 8000}{anchor}{filler * 8000}\n")

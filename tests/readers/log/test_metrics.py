@@ -163,6 +163,6 @@ _LINES = sorted({line for text in (VLLM, OLD_VLLM, SGLANG, TGI, LLAMA_CPP) for l
 
 
 @given(st.lists(st.one_of(st.sampled_from(_LINES), st.text(max_size=80)), max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_raises(lines):
     events("\n".join(lines))
