@@ -24,7 +24,7 @@ CUT_SHORT = (
     N_("the walk through autograd's graphs, for want of time"),
 )
 """What the probe says of a census that it cut short."""
-DEVICE_MEMORY = N_("device memory")
+DEVICE_MEMORY = N_("the driver's samples of device memory")
 """What a watched run says that it has not seen where NVML cannot be read."""
 _OF_NVIDIA = ("cuda", "cudaMallocAsync", "tensorflow", "jax", "engine", "other")
 """Allocators whose device nvidia-smi may know."""

@@ -24,6 +24,7 @@ def told_of_one_place(
     not what the report is about, however sure its cause.
     """
     failed = failed_devices(facts)
+    findings = _host_first(findings, incidents, failed)
     place = findings[0].scope.get("device") if findings else None
     if not incidents or place is None or place == incidents[0].where or incidents[0].where not in failed:
         return tuple(findings), tuple(incidents)
@@ -37,6 +38,17 @@ def told_of_one_place(
     if not _together(chosen, incidents[0]) and len(elsewhere) < len(findings):
         return (*(each for each in findings if each not in elsewhere), *elsewhere), tuple(incidents)
     return tuple(findings), (chosen, *(incident for incident in incidents if incident is not chosen))
+
+
+def _host_first(findings: Sequence[Finding], incidents: Sequence[Incident], failed: Sequence[str]) -> Sequence[Finding]:
+    """Where the latest failure is the host's, what is as sure of the host comes before what explains a device's."""
+    if not incidents or not findings or incidents[0].where in failed or "device" not in findings[0].scope:
+        return findings
+    sure = findings[0].confidence
+    of_host = next((each for each in findings if each.family == "host" and each.confidence is sure), None)
+    if of_host is None or sure is Confidence.POSSIBLE:
+        return findings
+    return (of_host, *(each for each in findings if each is not of_host))
 
 
 def _together(one: Incident, other: Incident) -> bool:

@@ -247,7 +247,12 @@ def _overhead(settings: Settings) -> Part:
     ranks = RANK_BYTES if settings.tensor_parallel > 1 and not settings.engine.divides_layers else 0
     formula = _("a process of this engine") + (_(" + communication of ranks") if ranks else "")
     return Part(
-        OVERHEAD, settings.engine.overhead_bytes + ranks, formula, (), ASSUMED, _("start-up lines of real servers")
+        OVERHEAD,
+        settings.engine.overhead_bytes + ranks,
+        formula,
+        ((N_("bytes of a process"), settings.engine.overhead_bytes), (N_("bytes of communication"), ranks)),
+        ASSUMED,
+        _("start-up lines of real servers"),
     )
 
 

@@ -63,7 +63,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
     Raises InputRefused where something is set whose effect is not known here.
     """
     options = options_of(evidence)
-    engine, capacity = _engine(evidence, facts), capacity_of(facts)
+    engine, capacity = _engine(evidence, facts), capacity_of(facts) or evidence.card_bytes
     if engine is None or capacity is None:
         return None
     refuse_elsewhere(options)

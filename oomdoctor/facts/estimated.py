@@ -69,6 +69,11 @@ def estimated(evidence: Evidence, facts: FactSet, model: Model | None) -> Reckon
         asked = None if model is None else asked_of(evidence, facts, model)
         if asked is not None:
             return Reckoned(_of_model(asked, facts))
+        served = _of_engine(evidence, facts)
+        if served is not None:
+            return Reckoned(served)
+        if model is not None and model.path != LOG and _names_engine(facts):
+            return Reckoned(None, _("the card's size is not in the input; --gpu tells it"))
         training = training_of(evidence, facts, model)
         if training is not None:
             return Reckoned(estimated_training(training, facts))

@@ -13,7 +13,7 @@ from ..model.printable import one_line
 from ..report.bars import BudgetView, view_budget
 from ..report.html import style_sheet
 from ..report.pages import asset, render_page
-from .outline import cell_text, facts, headline, outline, short_tokens
+from .outline import REMARKS, cell_text, facts, headline, outline, short_tokens
 from .training_outline import training_headline, training_outline
 
 _SHOWN = {FITS: N_("fits"), TIGHT: N_("tight"), NO: N_("no")}
@@ -43,6 +43,7 @@ def answer_as_html(answer: Answer) -> str:
     heat = {
         "contexts": [short_tokens(each) for each in grid.contexts],
         "rows": rows,
+        "remark": _(REMARKS[answer.settings.engine.queues]),
         "most": [str(each or "-") for each in grid.max_concurrencies],
     }
     sections = outline(answer)

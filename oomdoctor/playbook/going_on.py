@@ -27,6 +27,7 @@ _SET_NOW = {
 """The fact that says what is set now, by knob."""
 _SHARES = {"vllm.gpu_memory_utilization", "sglang.mem_fraction_static"}
 """Knobs whose value is a share of the device."""
+_CONTEXTS = {"llamacpp.ctx_size", "ollama.context_length"}
 _STEP, _LEAST_SHARE = 0.05, 0.3
 
 
@@ -58,3 +59,11 @@ def share_left(knob: str, wanted: str, facts: FactSet) -> int | None:
     if knob not in _SHARES or now is None or total is None or not wanted.replace(".", "", 1).isdecimal():
         return None
     return round((now - float(wanted)) * total) if float(wanted) < now else None
+
+
+def cache_spared(knob: str, wanted: str, facts: FactSet) -> int | None:
+    """What a shorter context takes less for the cache that was refused: it is in proportion to the length."""
+    now, cache = known_now(knob, facts), facts.size("engine.kv_refused_bytes")
+    if knob not in _CONTEXTS or not now or cache is None or not wanted.isdecimal():
+        return None
+    return round(cache * (1 - int(wanted) / now)) if int(wanted) < now else None

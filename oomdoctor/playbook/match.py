@@ -11,7 +11,7 @@ from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
-from .going_on import known_now, next_value, share_left
+from .going_on import cache_spared, known_now, next_value, share_left
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy, Translation
 from .simulated import SimulatedEffect, simulated_effect
@@ -183,8 +183,10 @@ class _Writer:
                 continue
             frees, does = self._bytes(remedy.frees), remedy.effect
             if frees is None and setting is not None:
-                frees = share_left(setting.knob, setting.value, self.facts)
-                does = does if frees is None else Effect.LEAVES
+                left = share_left(setting.knob, setting.value, self.facts)
+                spared = cache_spared(setting.knob, setting.value, self.facts)
+                frees = spared if left is None else left
+                does = Effect.LEAVES if left is not None else Effect.SPARES if spared is not None else does
             unseen = self._undecided(remedy)
             made = Remedy(
                 id=remedy.id,

@@ -173,11 +173,15 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
 
 
 def _effect(remedy: Remedy) -> str:
-    """What it does with how many bytes, and whether that is enough; empty where neither can be computed."""
+    """What it does with how many bytes, and whether that is enough, or that it is not known."""
     if remedy.simulated is not None:
         return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
-        return {True: _("Enough by itself."), False: _("Not enough by itself."), None: ""}[remedy.enough]
+        return {
+            True: _("Enough by itself."),
+            False: _("Not enough by itself."),
+            None: _("How much it frees is not known."),
+        }[remedy.enough]
     said = {
         True: _("{effect}, which is enough."),
         False: _("{effect}, which is not enough by itself."),

@@ -68,3 +68,20 @@ def test_a_device_that_failed_long_before_is_not_what_the_report_is_about():
     assert first(found).scope == {"device": "cuda:0"}
     assert first(found).rule == "FRG001"
     assert "Beside it cuda:1 failed, for another cause, which is confirmed" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("later", "rule"),
+    [
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=81.0.",
+            "HST002",
+        ),
+        ("java.lang.OutOfMemoryError: Java heap space", "HST018"),
+        # What proves nothing by itself does not come before what is likely.
+        ("Killed", "FRG001"),
+    ],
+)
+def test_a_later_failure_of_the_host_has_the_hosts_cause(later, rule):
+    found = ask(f"2026-11-29 10:00:00,000 {_fragmented(0)}\n2026-11-29 11:00:00,000 {later}")
+    assert first(found).rule == rule

@@ -214,3 +214,24 @@ def test_llama_cpp_prints_the_model_and_its_cache_is_estimated(tmp_path: Path) -
 )
 def test_a_log_that_does_not_tell_the_model_has_no_estimate(tmp_path: Path, text: str) -> None:
     assert of_log(tmp_path, text) is None
+
+
+def test_a_refusal_without_a_card_is_estimated_with_the_card_that_is_named(llama: Model) -> None:
+    events = (WEIGHTS_LINE, ROOM, POOL)
+    evidence = Evidence(events=events, command=SERVE, card_bytes=gib(23.58))
+    found = estimated(evidence, derive_facts(evidence, llama), llama).estimated
+    assert found is not None
+    assert found.sentences[0].startswith("These settings ask for 28.33 GiB of KV cache (8 x 29,000 tokens); this card")
+
+
+def test_a_model_that_is_given_does_not_take_the_engines_own_answer_away(llama: Model) -> None:
+    events = (WEIGHTS_LINE, ROOM, POOL)
+    alone, with_model = estimate_of(None, *events), estimate_of(llama, *events)
+    assert alone is not None
+    assert with_model == alone
+
+
+def test_where_the_card_is_not_known_it_is_said(llama: Model) -> None:
+    evidence = Evidence(events=(WEIGHTS_LINE,), command=SERVE)
+    why = estimated(evidence, derive_facts(evidence, llama), llama).why_not
+    assert why == "the card's size is not in the input; --gpu tells it"

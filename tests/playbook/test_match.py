@@ -11,6 +11,7 @@ from oomdoctor.model.diagnosis import Confidence
 from oomdoctor.model.units import GIB, MIB
 from oomdoctor.playbook.cases import case_facts
 from oomdoctor.playbook.evaluate import Outcome, evaluate_rule
+from oomdoctor.playbook.going_on import cache_spared
 from oomdoctor.playbook.load import Playbook, load_playbook
 from oomdoctor.playbook.match import match_rules
 from oomdoctor.readers.inputs import read_inputs
@@ -229,3 +230,30 @@ def test_alternatives_that_do_not_hold_do_not_speak_against_the_one_that_does():
     (found,) = match_rules(Playbook((scores,)), facts(**told, oom__allocated_bytes=3 * GIB))
     assert found.confidence is Confidence.CONFIRMED
     assert {item.speaks for item in found.evidence} == {"for"}
+
+
+@pytest.mark.parametrize(
+    ("context", "wanted", "size"), [(16384, "8192", 2 * GIB), (32768, "8192", 3 * GIB), (4096, "8192", None)]
+)
+def test_a_shorter_context_spares_its_share_of_the_refused_cache(context, wanted, size):
+    known = facts(engine__kv_refused_bytes=4 * GIB, chosen__context=context)
+    assert cache_spared("llamacpp.ctx_size", wanted, known) == size
+    assert cache_spared("vllm.max_num_seqs", wanted, known) is None
+    assert cache_spared("llamacpp.ctx_size", wanted, facts(chosen__context=context)) is None
+
+
+def test_a_message_of_an_old_torch_is_not_told_of_what_came_later():
+    known = {
+        "oom__failed": True,
+        "oom__total_bytes": 80 * GIB,
+        "oom__backend": "cuda",
+        "oom__free_bytes": 300 * MIB,
+        "oom__requested_bytes": 512 * MIB,
+        "oom__allocated_bytes": 60 * GIB,
+        "oom__reserved_bytes": 78 * GIB,
+        "oom__reserved_unallocated_bytes": 18 * GIB,
+    }
+    for generation, offered in (("reserved", False), ("sentences", True)):
+        rules = Playbook((load_playbook().find("FRG001"),))
+        (found,) = match_rules(rules, facts(**known, oom__generation=generation))
+        assert any(each.set and each.set.knob == "torch.expandable_segments" for each in found.remedies) is offered

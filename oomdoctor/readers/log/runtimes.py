@@ -148,6 +148,12 @@ FAMILY = Family(
             _yarn,
         ),
         Pattern(
+            " memory limit. Current usage: ",
+            r"is running \d{1,20}B beyond the 'PHYSICAL' memory limit\. Current usage: "
+            rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) physical memory used",
+            _yarn,
+        ),
+        Pattern(
             " memory limits. Current usage: ",
             r"is running (?:\d{1,20}B )?beyond (?:the '?)?virtual'? memory limits?\. Current usage: .{1,80}; "
             rf"(?P<used>{SIZE}) of (?P<limit>{SIZE}) virtual memory used",

@@ -123,6 +123,10 @@ FORMS = [
         yarn(1.5, 1),
     ),
     (
+        "Container [pid=7,containerID=container_1_01] is running 536870912B beyond the 'PHYSICAL' memory limit. Current usage: 1.5 GB of 1 GB physical memory used; 2.6 GB of 2.1 GB virtual memory used. Killing container.",
+        yarn(1.5, 1),
+    ),
+    (
         "Container [pid=7,containerID=container_1_01] is running beyond virtual memory limits. Current usage: 1.0 GB of 1 GB physical memory used; 2.6 GB of 2.1 GB virtual memory used. Killing container.",
         yarn(2.6, 2.1),
     ),
