@@ -24,8 +24,8 @@ CUT_SHORT = (
     N_("the walk through autograd's graphs, for want of time"),
 )
 """What the probe says of a census that it cut short."""
-DEVICE_MEMORY = N_("the driver's samples of device memory")
-"""What a watched run says that it has not seen where NVML cannot be read."""
+DEVICE_MEMORY = "device memory"
+"""What the record of a watched run says that it has not seen where NVML cannot be read."""
 _OF_NVIDIA = ("cuda", "cudaMallocAsync", "tensorflow", "jax", "engine", "other")
 """Allocators whose device nvidia-smi may know."""
 _LAST_UNHEARD = "2.0"
@@ -34,7 +34,7 @@ _LAST_UNHEARD = "2.0"
 
 def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     """The gaps that matter for what failed: nothing about devices is asked for where only the host failed."""
-    gaps = [gap for gap in _unseen_by_runs(evidence) if gap.what != DEVICE_MEMORY or not _host_alone(evidence, facts)]
+    gaps = list(_unseen_by_runs(evidence, of_devices=not _host_alone(evidence, facts)))
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
     gaps += missing_course(evidence)
@@ -84,10 +84,13 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     return tuple({gap.what: gap for gap in gaps}.values())
 
 
-def _unseen_by_runs(evidence: Evidence) -> Iterator[Missing]:
+def _unseen_by_runs(evidence: Evidence, *, of_devices: bool) -> Iterator[Missing]:
     for run in evidence.runs:
         for what, why, how in run.unseen:
-            yield Missing(what, why, how)
+            if what == DEVICE_MEMORY and not of_devices:
+                continue
+            # What the allocator told of its own memory is there all the same.
+            yield Missing(_("the driver's samples of device memory") if what == DEVICE_MEMORY else what, why, how)
         if not run.complete:
             yield Missing(
                 _("the end of the run"),

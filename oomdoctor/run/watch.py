@@ -208,7 +208,7 @@ class Watch:
         if self._nvml.reason is not None:
             unseen.append(
                 (
-                    N_("the driver's samples of device memory"),
+                    "device memory",
                     self._nvml.reason,
                     N_("run where the NVIDIA driver's libnvidia-ml.so.1 is visible"),
                 )
@@ -218,7 +218,7 @@ class Watch:
                 why = N_("the command ended before NVML answered")
             else:
                 why = N_("NVML names no device") if devices_in_time else N_("NVML did not answer")
-            unseen.append((N_("the driver's samples of device memory"), why, N_("nvidia-smi, while the command runs")))
+            unseen.append(("device memory", why, N_("nvidia-smi, while the command runs")))
         if self._whose_unknown and in_the_first_namespace() is False:
             unseen.append(
                 (

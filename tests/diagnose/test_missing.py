@@ -138,5 +138,5 @@ def test_device_memory_is_asked_for_only_where_a_device_can_matter(
     run = replace(RUN, unseen=unseen, exceptions=(error,), processes=(ProcessRecord(7, 1, (), 0.0, devices=devices),))
     evidence = Evidence(runs=(run,))
     told = [gap.what for gap in missing_evidence(evidence, derive_facts(evidence))]
-    assert ("device memory" in told) is asked
+    assert ("the driver's samples of device memory" in told) is asked
     assert "kernel log" in told
