@@ -200,7 +200,7 @@ def test_a_grandchild_that_keeps_the_pipe_delays_nothing_and_lives(tmp_path, end
     wait_until(marker.exists, 20)
     assert is_running(orphan)
     # its output still finds a reader, as it would without the wrapper
-    assert (tmp_path / "out").read_text().split()[1:] == ["late"]
+    wait_until(lambda: (tmp_path / "out").read_text().split()[1:] == ["late"], 20)
 
 
 def test_output_through_a_pipe_ends_when_the_last_writer_ends(tmp_path):
