@@ -7,8 +7,10 @@ Scalars stay text: what a value means is for the schema that reads it to say. So
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,18 +55,22 @@ class Scalar:
         """
         if "\n" not in self.raw and len(self.raw) == len(self.text) + 2 * len(self.style):
             return Place(self.place.path, self.place.line, self.place.column + len(self.style) + offset)
-        line, column, position = self.place.line, self.place.column, 0
-        wanted = sum(not character.isspace() for character in self.text[:offset])
+        in_text, in_raw, line_starts = self._alignment
+        wanted = bisect_left(in_text, offset)
+        position = in_raw[wanted] if wanted < len(in_raw) else len(self.raw)
+        lines = bisect_right(line_starts, position)
+        column = position - line_starts[lines - 1] + 1 if lines else self.place.column + position
+        return Place(self.place.path, self.place.line + lines, column)
+
+    @cached_property
+    def _alignment(self) -> tuple[list[int], list[int], list[int]]:
+        """Where what is not white space stands, in the text and in the file; and where further lines begin in that."""
         header = self.raw.find("\n") + 1 if self.style in ("|", ">") else len(self.style)
-        while position < len(self.raw):
-            character = self.raw[position]
-            if position >= header and not character.isspace():
-                if wanted == 0:
-                    break
-                wanted -= 1
-            line, column = (line + 1, 1) if character == "\n" else (line, column + 1)
-            position += 1
-        return Place(self.place.path, line, column)
+        return (
+            [at for at, character in enumerate(self.text) if not character.isspace()],
+            [at for at, character in enumerate(self.raw) if at >= header and not character.isspace()],
+            [at + 1 for at, character in enumerate(self.raw) if character == "\n"],
+        )
 
     def flag(self) -> bool:
         """True or false. Raises RuleError for any other word."""
