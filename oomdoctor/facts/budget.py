@@ -107,11 +107,11 @@ def _stated_limit(facts: FactSet) -> Budget | None:
     value = Values(facts, None)
     cgroup, job = value("host.cgroup_limit_bytes"), value("host.job_limit_bytes")
     in_cgroup = cgroup is not None and facts.value("host.kernel_killed") == "memcg"
-    limit = cgroup if in_cgroup else job
+    # The kernel's report of a kill with what was in use is a budget of its own (`killed_in_cgroup`).
+    limit, used = (cgroup, None) if in_cgroup else (job, value("host.job_used_bytes"))
     if limit is None:
         return None
     victim, sampled = value("host.kernel_victim_bytes"), value("host.job_sampled_bytes")
-    used = value("host.cgroup_used_bytes" if in_cgroup else "host.job_used_bytes")
     used = None if used is None else min(used, limit)
     printed = N_("printed by the program")
     wanted: list[Wanted] = [(N_("what the kernel killed"), victim, printed)]

@@ -12,9 +12,6 @@ from ..model.source import Source
 Deriver = Callable[[Evidence, FactSet], None]
 """Reads the evidence (and facts of derivers before it), puts facts. Never reads a file, never judges a cause."""
 
-UNKNOWN_DEVICE = "cuda:?"
-"""Member for a device-scoped fact when the input does not name the device."""
-
 _PREFIX_OF_BACKEND = {
     "xpu": "xpu",
     "mps": "mps",

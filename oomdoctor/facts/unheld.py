@@ -25,8 +25,6 @@ _PARTS = {
     Category.COPY: N_("copies in flight"),
     **dict.fromkeys(FORWARD, N_("activations in flight")),
 }
-PARTS = (*dict.fromkeys(_PARTS.values()), WORKSPACE, IN_GRAPH_POOLS, NOBODY)
-"""All names that such blocks can have in a budget."""
 
 _BY_STACK = N_("stack of the allocation; no Python object leads to it")
 _BY_POOL = N_("a private pool; no Python object leads to it")

@@ -111,7 +111,7 @@ def by_precedent(
     told = {finding.cause for finding in findings}
     causes = [cause for cause in _most_frequent(alike) if cause not in told]
     found = []
-    for cause in causes if causes else ():
+    for cause in causes:
         outcome = _nearest_to_met(_left_open(playbook, facts, cause))
         if outcome is not None:
             found.append(_finding(outcome, facts, alike))

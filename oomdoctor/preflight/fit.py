@@ -71,7 +71,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     if not trains:
         yield judged
     if trains or setup.command.program in LAUNCHERS:
-        yield training_finding(setup, stored, Card(name, settings.limit_bytes, free))
+        yield training_finding(setup, stored, Card(name, settings.limit_bytes, free), trains=trains)
 
 
 class _NoCard(Exception):

@@ -78,8 +78,8 @@ def is_training(setup: Setup) -> bool:
     return setup.command.engine is None and (trainer_options(setup.command.text).trains or written)
 
 
-def training_finding(setup: Setup, model: Model, card: Card) -> Finding:
-    """The judgement. Where it is not even sure that the command trains, what a training needs is told, and no more."""
+def training_finding(setup: Setup, model: Model, card: Card, *, trains: bool) -> Finding:
+    """The judgement. Where it is not sure that the command `trains`, what a training needs is told, and no more."""
     asker = _Asker(setup, trainer_options(setup.command.text), card)
     try:
         found, missing = asker.range_of(model), asker.missing()
@@ -87,7 +87,6 @@ def training_finding(setup: Setup, model: Model, card: Card) -> Finding:
         return Finding("fit.training", Level.UNSEEN, _("Whether training fits"), _sentence(str(error)),
                        _("Ask for training"), (asker.command(),))  # fmt: skip
     unsure = () if asker.trains_all else (_("that all parameters are trained"),)
-    trains = is_training(setup)
     level = _level(found, card, bool(missing), not unsure) if trains else Level.UNSEEN
     budget = found.most.budget
     figures: dict[str, int | float | str | None] = {

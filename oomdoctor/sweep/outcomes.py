@@ -74,11 +74,6 @@ class Outcome:
         return next(attempt for attempt in self.attempts if attempt.kind is self.kind)
 
     @property
-    def is_told(self) -> bool:
-        """Whether it says anything of memory."""
-        return self.kind in (Kind.RAN, Kind.OUT_OF_MEMORY)
-
-    @property
     def degraded(self) -> bool:
         """Whether one was short of memory."""
         return any(attempt.degraded for attempt in self.attempts)

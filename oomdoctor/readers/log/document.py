@@ -12,7 +12,6 @@ from ..text import clean
 from .stamps import stamp_of
 
 _LONGEST = 1 << 16
-_FEWEST_WORDS = 4
 
 _TO_ANY_READER = re.compile(
     r"(?i)\b(?:if|when|whenever|in case|once) you (?:see|get|encounter|hit|face|run|receive|have|are)\b"
