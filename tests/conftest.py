@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
+import signal
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +19,10 @@ from oomdoctor.playbook.rule import Rule
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # With files shared out (`--dist loadfile`) xdist 3.8 waits for ever once it has replaced a worker that died
+    # (pytest-xdist issues 784, 1323, 1378): the run ends instead, and names the test during which the worker died.
+    if getattr(config.option, "maxworkerrestart", 0) is None:
+        config.option.maxworkerrestart = "0"
     _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
     _read_shipped_rules_once()
     # How long one example takes says more of the machine than of the code.
@@ -23,6 +30,40 @@ def pytest_configure(config: pytest.Config) -> None:
         "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("any machine")
+
+
+MOST_SECONDS, MOST_SECONDS_EXTENDED = 600, 3600
+"""What a test may take with what it sets up: many times what any takes on a busy machine. Without a bound a wait that
+nothing ends would end with the patience of whoever runs the suite, and without a name."""
+_GRACE_SECONDS = 60
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that takes for ever; where it cannot be reached, ends the process with all its stacks."""
+    seconds = MOST_SECONDS_EXTENDED if item.get_closest_marker("extended") else MOST_SECONDS
+
+    def end(*_: object) -> None:
+        pytest.fail(f"not done within {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    faulthandler.dump_traceback_later(seconds + _GRACE_SECONDS, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object, error: object) -> None:
+    """Says of a worker that died how: by which signal, such as that of the kernel's OOM killer."""
+    with contextlib.suppress(Exception):
+        process = node.gateway._io.popen  # type: ignore[attr-defined]
+        if error:
+            print(f"\nworker {node.gateway.id} died: {process.wait(timeout=5)}", file=sys.__stderr__)  # type: ignore[attr-defined]
 
 
 LONGEST_FIRST = ("device", "probe", "browser", "trust", "run", "sweep", "cli")

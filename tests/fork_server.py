@@ -41,7 +41,7 @@ class ForkServer:
             request.write(json.dumps(asked).encode())
             request.seek(0)
             try:
-                status = self._answer(request, out, errors)
+                status = self._answer(timeout, request, out, errors)
             except BaseException:
                 self.close()
                 raise
@@ -50,9 +50,10 @@ class ForkServer:
             raise subprocess.TimeoutExpired(path, timeout, printed, said)
         return subprocess.CompletedProcess([path], int(status), printed, said)
 
-    def _answer(self, *files: IO[bytes]) -> bytes:
+    def _answer(self, timeout: float, *files: IO[bytes]) -> bytes:
         if self._connection is None:
             self._connection = self._start()
+        self._connection.settimeout(timeout + _START_SECONDS)
         socket.send_fds(self._connection, [b"?"], [file.fileno() for file in files])
         status = self._connection.recv(100)
         if not status:
@@ -70,14 +71,24 @@ class ForkServer:
     def close(self) -> None:
         """End it, and with it a program that still runs."""
         if self._connection is not None:
+            # not only closed: a process forked meanwhile may hold it too, and the server would wait for that
+            with contextlib.suppress(OSError):
+                self._connection.shutdown(socket.SHUT_RDWR)
             self._connection.close()
             self._connection = None
         if self._process is not None:
-            self._process.wait()
+            try:
+                self._process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(_END_SECONDS)
             self._process = None
 
 
 _TIMED_OUT = b"timed out"
+_START_SECONDS = 300
+"""What importing its modules may take, beside other work."""
+_END_SECONDS = 60
 
 
 def _whole(file: IO[bytes]) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fork_server import ForkServer
+from harness import wait_until
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -131,7 +132,25 @@ ForkServer(sys.executable, [], os.environ).run('p.py', program, Path.cwd(), {{}}
 """
     with subprocess.Popen([sys.executable, "-c", text], cwd=tmp_path) as client:
         pids = tmp_path / "pids"
-        while not pids.exists() or not pids.read_text().endswith("\n"):
-            time.sleep(0.01)
-        client.kill()
+        try:
+            wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"), 60)
+        finally:
+            client.kill()
     assert all(is_gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_it_ends_also_where_a_forked_process_still_holds_its_connection(run: Run, server: ForkServer) -> None:
+    run("")
+    pid = os.fork()
+    if not pid:
+        try:
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    try:
+        begun = time.monotonic()
+        server.close()
+        assert time.monotonic() - begun < 20
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

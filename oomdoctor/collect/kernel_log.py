@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
 
 MAX_KEPT_BYTES = 1 << 20
+_READ_SECONDS = 2.0
+"""A kernel that writes faster than one can read is not read for ever."""
 
 _ABOUT_MEMORY = re.compile(
     r"oom|out of memory|killed process|invoked|memory cgroup|mem-info|page allocation failure|anon-rss|total-vm"
@@ -49,7 +52,8 @@ class KernelLog:
     def _messages(self) -> Iterator[bytes]:
         if self._file is None:
             return
-        while True:
+        deadline = time.monotonic() + _READ_SECONDS
+        while time.monotonic() < deadline:
             try:
                 message = os.read(self._file, 8192)
             except BrokenPipeError:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from ..language import _
 
 KINDS = ("user", "host", "address", "directory", "file", "process")
 _SCHEMA = "oomdoctor.pseudonyms/1"
+_LOCK_SECONDS = 120.0
+"""Another report that is being made of much input holds the names as long as that takes."""
 
 
 class Pseudonyms:
@@ -63,12 +66,30 @@ def kept_pseudonyms(path: Path) -> Iterator[Pseudonyms]:
             _("cannot keep the pseudonyms in {path}: {why}").format(path=path, why=error.strerror)
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        _lock(lock, path)
         names = _load(path)
         yield names
         _save(names, path)
     finally:
         os.close(lock)
+
+
+def _lock(lock: int, path: Path) -> None:
+    """Raises UsageError where another process holds the names for long: a stopped one would do so for ever."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise UsageError(
+                    _("another process holds {path}; name another file with --pseudonyms").format(path=path)
+                ) from error
+            time.sleep(0.02)
+        except OSError as error:
+            raise UsageError(
+                _("cannot keep the pseudonyms in {path}: {why}").format(path=path, why=error.strerror)
+            ) from error
 
 
 def _load(path: Path) -> Pseudonyms:

@@ -39,11 +39,19 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 class Witness(Protocol):
     """A process of the same group that lets signals lie (see `relay.py`)."""
 
+    pid: int
+
     def saw(self, number: int) -> bool:
         """Whether it was sent this signal as well."""
 
     def forget(self) -> None:
         """Drop the signals that lie with it."""
+
+    def stopped(self, pid: int) -> None:
+        """The caller is about to stop: continue it when the process `pid` goes on or ends."""
+
+    def awake(self) -> None:
+        """The caller has been continued."""
 
 
 @dataclass(frozen=True)
@@ -149,14 +157,15 @@ class Child:
         awaited = {*FORWARDED, signal.SIGCHLD}
         while True:
             self._reap_adopted()
-            end = self._look()
+            end = self._look(witness)
             if end is not None:
                 return end
             # Not sigtimedwait: stopped and continued after its time, Python tells of a signal that never came. What
             # comes while nobody waits is kept, for it is blocked.
-            number = signal.sigwaitinfo(awaited).si_signo
-            if number != signal.SIGCHLD:
-                self._pass_on(number, witness, on_resize)
+            came = signal.sigwaitinfo(awaited)
+            woken = came.si_signo == signal.SIGCONT and came.si_pid == witness.pid
+            if came.si_signo != signal.SIGCHLD and not woken:
+                self._pass_on(came.si_signo, witness, on_resize)
 
     def _pass_on(self, number: int, witness: Witness, on_resize: Callable[[], bool]) -> None:
         self.received.add(number)
@@ -181,7 +190,7 @@ class Child:
                     return
                 os.waitid(os.P_PID, ended.si_pid, os.WEXITED | os.WNOHANG)
 
-    def _look(self) -> ChildEnd | None:
+    def _look(self, witness: Witness) -> ChildEnd | None:
         options = os.WEXITED | os.WSTOPPED | os.WNOHANG
         try:
             changed = os.waitid(os.P_PID, self.pid, options)
@@ -193,7 +202,9 @@ class Child:
             return ChildEnd(status=changed.si_status)
         if changed.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
             return ChildEnd(status=None, signal=changed.si_status)
+        witness.stopped(self.pid)
         _stop_self(changed.si_status)
+        witness.awake()
         return None
 
 

@@ -5,6 +5,7 @@ killed, and a grandchild that goes on printing after the command's end still fin
 
 It serves as a witness too. It blocks the signals that the supervisor forwards and lets them lie, so a signal sent to
 the whole process group (which the command has then received itself) can be told from one to the supervisor alone.
+And it wakes the supervisor, which stops with the command, where the command alone goes on or is killed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -36,7 +38,11 @@ _DRAIN_SECONDS = 1.0
 _END_SECONDS = 0.5
 _MODE_SECONDS = 0.05
 """A program that changes its terminal's mode prints something just before or after."""
-_CLEAR, _ENDED, _DONE = b"c", b"e", b"\n"
+_STOPPED_SECONDS = 0.2
+"""Between two looks at a command that has stopped."""
+_CLEAR, _ENDED, _STOPPED, _AWAKE, _DONE = b"c", b"e", b"s", b"a", b"\n"
+_WORD = re.compile(rb"([a-z])(\d*)\.")
+"""What the supervisor says: a letter and a number, that of the question or of a process."""
 
 
 class Relay:
@@ -61,30 +67,47 @@ class Relay:
                 os._exit(status)
         os.close(questions)
         os.close(answers)
+        self._count = 0
+        self._old = 0
+        """Signals, as a mask, that the relay was to drop and may not have yet."""
         for stream in streams:
             if stream.terminal is None:  # a terminal's size is set through it
                 os.close(stream.source)
 
     def saw(self, number: int) -> bool:
-        """Whether the relay was sent this signal as well, since the last `forget`."""
+        """Whether the relay was sent this signal as well, since the last `forget`; not where that cannot be told."""
+        pending = self._pending()
+        self._old &= pending
+        return bool((pending & ~self._old) >> (number - 1) & 1)
+
+    def forget(self) -> None:
+        """Have the relay drop the signals that lie with it, before the next one is looked at."""
+        lying = self._pending()
+        self._old = 0 if self._ask(_CLEAR, patience=0.2) is not None else lying
+
+    def stopped(self, pid: int) -> None:
+        """Have the relay continue the caller, about to stop as the command `pid` did, when that goes on or ends."""
+        self._tell(_STOPPED, pid)
+
+    def awake(self) -> None:
+        """The caller has been continued."""
+        self._tell(_AWAKE, 0)
+
+    def _pending(self) -> int:
         try:
             with open(f"/proc/{self.pid}/status", "rb") as stream:
                 lines = stream.read().splitlines()
         except OSError:
-            return False
-        pending = (int(line.split()[1], 16) for line in lines if line.startswith((b"ShdPnd:", b"SigPnd:")))
-        return any(mask >> (number - 1) & 1 for mask in pending)
-
-    def forget(self) -> None:
-        """Have the relay drop the signals that lie with it, before the next one is looked at."""
-        self._ask(_CLEAR, patience=0.2)
+            return 0
+        masks = [int(line.split()[1], 16) for line in lines if line.startswith((b"ShdPnd:", b"SigPnd:"))]
+        return masks[0] | masks[-1] if masks else 0
 
     def finish(self) -> tuple[str, ...]:
         """After the command's end: wait, briefly, until its output is passed on and kept; what could not, in words."""
         answer = self._ask(_ENDED, patience=_DRAIN_SECONDS * 2)
         os.close(self._questions)
         try:
-            told = json.loads(answer)
+            told = json.loads(answer or b"")
         except ValueError:
             told = {"failures": [N_("the end of the output: the relay did not answer")], "stays": True}
         if not told["stays"]:
@@ -94,21 +117,30 @@ class Relay:
 
     def _reap(self) -> None:
         """Leave no zombie to a first process that may not look after it. It is about to end: its pipe closes then."""
+        deadline = time.monotonic() + _END_SECONDS
         with contextlib.suppress(OSError):
             if select.select([self._answers], [], [], _END_SECONDS)[0] and not os.read(self._answers, 1):
-                os.waitpid(self.pid, 0)
+                # a disk that does not answer may hold up its end, but never that of the command
+                while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+                    time.sleep(0.001)
 
-    def _ask(self, question: bytes, patience: float) -> bytes:
-        answer = b""
+    def _tell(self, word: bytes, number: int) -> None:
         with contextlib.suppress(OSError):
-            os.write(self._questions, question)
+            os.write(self._questions, b"%s%d." % (word, number))
+
+    def _ask(self, word: bytes, patience: float) -> bytes | None:
+        """The answer; None where there is none in time."""
+        self._count += 1
+        self._tell(word, self._count)
+        answer, own = b"", b"%s%d." % (word, self._count)
+        with contextlib.suppress(OSError):
             while select.select([self._answers], [], [], patience)[0] and (data := os.read(self._answers, 4096)):
                 answer += data
                 # an answer that came too late for an earlier question may stand before this one's
                 for line in answer.split(_DONE)[:-1]:
-                    if line.startswith(question):
-                        return line[1:]
-        return b""
+                    if line.startswith(own):
+                        return line[len(own) :]
+        return None
 
 
 class _Route:
@@ -240,6 +272,10 @@ class _Loop:
         self._routes = routes
         self._blocked = blocked
         self._drain_until: float | None = None
+        self._last_question = b""
+        self._supervisor = os.getppid()
+        self._stopped: int | None = None
+        """The command, while the supervisor stands still because it does."""
 
     def run(self) -> None:
         while self._questions is not None or not all(route.is_over for route in self._routes):
@@ -272,24 +308,38 @@ class _Loop:
         for route in self._routes:
             route.flush_if_due(now)
             route.look_if_due(now)
+        self._wake_if_due()
+
+    def _wake_if_due(self) -> None:
+        """The command was continued, or killed, alone: its supervisor would stand still for ever."""
+        if self._stopped is not None and _is_stopped(self._supervisor) and not _is_stopped(self._stopped):
+            with contextlib.suppress(OSError):
+                os.kill(self._supervisor, signal.SIGCONT)
 
     def _timeout_ms(self) -> float | None:
         if self._drain_until is not None:
             return 0 if not any(route.held for route in self._routes) else 50
-        times = (moment for route in self._routes for moment in (route.flush_at, route.look_at))
+        times = [moment for route in self._routes for moment in (route.flush_at, route.look_at)]
+        if self._stopped is not None:
+            times.append(time.monotonic() + _STOPPED_SECONDS)
         due = min((moment for moment in times if moment is not None), default=None)
         return None if due is None else max(0.0, (due - time.monotonic()) * 1000 + 1)
 
     def _listen(self, questions: int) -> None:
-        words = os.read(questions, 64)
+        words = os.read(questions, 4096)
         if not words:  # the supervisor is gone: pass on and keep what comes until its end
             self._hang_up()
-        if _CLEAR in words:
-            while signal.sigtimedwait(self._blocked, 0) is not None:
-                pass
-            self._answer(_CLEAR)
-        if _ENDED in words:
-            self._drain_until = time.monotonic() + _DRAIN_SECONDS
+        for said in _WORD.finditer(words):
+            word, number = said.groups()
+            if word == _CLEAR:
+                while signal.sigtimedwait(self._blocked, 0) is not None:
+                    pass
+                self._answer(said[0])
+            elif word == _ENDED:
+                self._last_question = said[0]
+                self._drain_until = time.monotonic() + _DRAIN_SECONDS
+            else:
+                self._stopped = int(number) if word == _STOPPED else None
 
     def _is_drained(self) -> bool:
         """Nothing held, and one more look at each source finds nothing: what the command wrote has been passed on."""
@@ -309,7 +359,7 @@ class _Loop:
         if self._drain_until is not None:
             self._drain_until = None
             stays = not all(route.is_over for route in self._routes)
-            self._answer(_ENDED + json.dumps({"failures": failures, "stays": stays}).encode())
+            self._answer(self._last_question + json.dumps({"failures": failures, "stays": stays}).encode())
             self._hang_up()
 
     def _answer(self, words: bytes) -> None:
@@ -319,4 +369,13 @@ class _Loop:
     def _hang_up(self) -> None:
         if self._questions is not None:
             os.close(self._questions)
-            self._questions = None
+            self._questions = self._stopped = None
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal or a debugger; not one that has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    except (OSError, IndexError):
+        return False

@@ -170,10 +170,18 @@ def _unwritten(failures: Sequence[str]) -> list[tuple[str, str, str]]:
 class _NoWitness:
     """Where no relay could be started: every signal is taken to be for the wrapper alone."""
 
+    pid = 0
+
     def saw(self, number: int) -> bool:
         return False
 
     def forget(self) -> None:
+        return None
+
+    def stopped(self, pid: int) -> None:
+        return None
+
+    def awake(self) -> None:
         return None
 
 

@@ -25,6 +25,8 @@ _DEVICE_DELAY_SECONDS = 0.2
 _HOST_PATIENCE_SECONDS = 0.5
 _DEVICE_PATIENCE_SECONDS = 0.1
 _DEVICE_PATIENCE_AFTER_CRASH_SECONDS = 2.0
+_LAST_LOOK_SECONDS = 2.0
+"""A driver that no longer answers must not keep the end of the command from whoever waits for it."""
 
 
 class Watch:
@@ -74,7 +76,10 @@ class Watch:
         in_time = devices.stop(_DEVICE_PATIENCE_AFTER_CRASH_SECONDS if crashed else _DEVICE_PATIENCE_SECONDS)
         self._writer.append("sample", vars(read_host(Tree(), self._group)))
         if in_time and self._devices_seen.is_set():
-            self._write_devices(self._nvml.read(self._pids), always=True)
+            last = threading.Thread(target=self._look_a_last_time, name="oomdoctor-last-look", daemon=True)
+            last.start()
+            last.join(_LAST_LOOK_SECONDS)
+            in_time = not last.is_alive()
         counters = self._counters()
         self._writer.append("counters", vars(counters))
         lines = self._kernel.lines()
@@ -83,6 +88,9 @@ class Watch:
         self._kernel.close()
         self._note_unseen(in_time)
         return counters
+
+    def _look_a_last_time(self) -> None:
+        self._write_devices(self._nvml.read(self._pids), always=True)
 
     @property
     def unseen(self) -> tuple[tuple[str, str, str], ...]:
@@ -219,6 +227,14 @@ class Watch:
             else:
                 why = N_("NVML names no device") if devices_in_time else N_("NVML did not answer")
             unseen.append(("device memory", why, N_("nvidia-smi, while the command runs")))
+        elif not devices_in_time:
+            unseen.append(
+                (
+                    N_("the devices at the end"),
+                    N_("NVML did not answer"),
+                    N_("`nvidia-smi`, and the kernel log for Xid"),
+                )
+            )
         if self._whose_unknown and in_the_first_namespace() is False:
             unseen.append(
                 (

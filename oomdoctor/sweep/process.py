@@ -25,7 +25,7 @@ from ..run.child import CannotStart
 from ..run.session import UNWRITTEN, RunOptions, run_command
 
 _GRACE_SECONDS = 10.0
-"""Between asking a run to end, telling it, and killing it."""
+"""Between asking a run to end, telling it, killing it, and killing its supervisor, which no longer answers then."""
 _LINGER_SECONDS = 1.0
 """After the awaited text, so that what it stands for is seen."""
 _LEFT_BEHIND_SECONDS = 5.0
@@ -241,6 +241,7 @@ class _Run:
                 (first, lambda: self._send(signal.SIGINT)),
                 (first + _GRACE_SECONDS, lambda: self._send(signal.SIGTERM)),
                 (first + 2 * _GRACE_SECONDS, self._kill),
+                (first + 3 * _GRACE_SECONDS, lambda: self._send(signal.SIGKILL)),
             ]
 
     def _send(self, number: int) -> None:

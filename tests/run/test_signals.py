@@ -106,6 +106,11 @@ def test_timeout_of_coreutils_works_through_the_wrapper(tmp_path):
     assert done.returncode == 124
 
 
+def state(pid):
+    with open(f"/proc/{pid}/stat") as stream:
+        return stream.read().rpartition(")")[2].split()[0]
+
+
 def test_stop_and_continue(tmp_path):
     process = subprocess.Popen(
         wrapped(["sh", "-c", "echo $$; exec sleep 30"], tmp_path / "i"),
@@ -114,11 +119,6 @@ def test_stop_and_continue(tmp_path):
     )
     assert process.stdout is not None
     command = int(process.stdout.readline())
-
-    def state(pid):
-        with open(f"/proc/{pid}/stat") as stream:
-            return stream.read().rpartition(")")[2].split()[0]
-
     os.kill(command, signal.SIGSTOP)
     wait_until(lambda: state(process.pid) == "T")  # the shell sees the job stop
     os.kill(process.pid, signal.SIGCONT)
@@ -126,3 +126,26 @@ def test_stop_and_continue(tmp_path):
     process.terminate()
     assert process.wait(timeout=10) == -signal.SIGTERM
     assert not is_running(command)
+
+
+@pytest.mark.parametrize("number", [signal.SIGCONT, signal.SIGKILL])
+def test_a_command_that_alone_is_stopped_and_goes_on_or_is_killed_is_waited_for(tmp_path, number):
+    """As by a debugger or a scheduler that knows the command's number only: the wrapper must not stay stopped."""
+    script = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGCONT, lambda *_: print('on', flush=True))\n"
+        "print(os.getpid(), flush=True)\n"
+        "deadline = time.monotonic() + 4\n"
+        "while time.monotonic() < deadline: time.sleep(0.1)\n"
+        "raise SystemExit(3)"
+    )
+    process = subprocess.Popen(
+        wrapped([PYTHON, "-c", script], tmp_path / "i"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    command = int(process.stdout.readline())
+    os.kill(command, signal.SIGSTOP)
+    wait_until(lambda: state(process.pid) == "T")
+    os.kill(command, number)
+    assert process.communicate(timeout=20)[0] == (b"on\n" if number == signal.SIGCONT else b"")
+    assert process.returncode == (3 if number == signal.SIGCONT else -signal.SIGKILL)

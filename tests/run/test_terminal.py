@@ -8,7 +8,7 @@ import termios
 import time
 
 import pytest
-from harness import PYTHON, wrapped
+from harness import PYTHON, wait_until, wrapped
 from terminal_session import Session
 
 WORDS = "import os,sys; print([os.isatty(n) for n in range(3)], tuple(os.get_terminal_size(1)))"
@@ -101,5 +101,5 @@ def test_hang_up_reaches_the_command(tmp_path):
     session = Session(wrapped([PYTHON, "-c", script], tmp_path / "i"))
     session.read_until(b"up")
     os.close(session.screen)
-    os.waitpid(session.pid, 0)
+    wait_until(lambda: os.waitpid(session.pid, os.WNOHANG)[0], 30)
     assert (tmp_path / "hup").read_text() == "x"
