@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
-import signal
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -32,38 +31,24 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("any machine")
 
 
-MOST_SECONDS, MOST_SECONDS_EXTENDED = 600, 3600
-"""What a test may take with what it sets up: many times what any takes on a busy machine. Without a bound a wait that
-nothing ends would end with the patience of whoever runs the suite, and without a name."""
-_GRACE_SECONDS = 60
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Fails a test that takes for ever; where it cannot be reached, ends the process with all its stacks."""
-    seconds = MOST_SECONDS_EXTENDED if item.get_closest_marker("extended") else MOST_SECONDS
-
-    def end(*_: object) -> None:
-        pytest.fail(f"not done within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    faulthandler.dump_traceback_later(seconds + _GRACE_SECONDS, exit=True, file=sys.__stderr__)
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+_DIED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: object, error: object) -> None:
+def pytest_testnodedown(node: Any, error: object) -> None:
     """Says of a worker that died how: by which signal, such as that of the kernel's OOM killer."""
-    with contextlib.suppress(Exception):
-        process = node.gateway._io.popen  # type: ignore[attr-defined]
-        if error:
-            print(f"\nworker {node.gateway.id} died: {process.wait(timeout=5)}", file=sys.__stderr__)  # type: ignore[attr-defined]
+    if error:
+        node.config.stash[_DIED] = True
+        with contextlib.suppress(Exception):
+            status = node.gateway._io.popen.wait(timeout=5)
+            print(f"\nworker {node.gateway.id} died: {status}", file=sys.__stderr__)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """After a worker's death most tests have not run: what failed before it is not all that is to be run again."""
+    if session.config.stash.get(_DIED, False) and session.config.cache is not None:
+        session.config.cache.set("cache/lastfailed", {})
 
 
 LONGEST_FIRST = ("device", "probe", "browser", "trust", "run", "sweep", "cli")

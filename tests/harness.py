@@ -24,7 +24,7 @@ def wrapped(command: Sequence[str], folder: Path, *options: str) -> list[str]:
 
 def run_both(command: Sequence[str], folder: Path, **keywords) -> tuple[subprocess.CompletedProcess, ...]:
     """The finished process of the bare command and of the wrapped one, without the wrapper's own sentences."""
-    keywords = {"timeout": 30, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **keywords}
+    keywords = {"timeout": 120, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **keywords}
     bare = subprocess.run(command, **keywords)
     watched = subprocess.run(wrapped(command, folder), **keywords)
     if watched.stderr is not None:
@@ -33,7 +33,7 @@ def run_both(command: Sequence[str], folder: Path, **keywords) -> tuple[subproce
     return bare, watched
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

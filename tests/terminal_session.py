@@ -29,7 +29,7 @@ class Session:
                 os._exit(99)
         self.text = b""
 
-    def read_until(self, words, seconds=30):
+    def read_until(self, words, seconds=120):
         deadline = time.monotonic() + seconds
         while words not in self.text:
             left = deadline - time.monotonic()
@@ -53,7 +53,7 @@ class Session:
 
     def end(self):
         """The wait status, after reading what is left."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if select.select([self.screen], [], [], 0.05)[0]:
                 try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..language import _
 from ..model.printable import one_line
+from ..model.units import format_bytes
 from .output import is_terminal
 
 if TYPE_CHECKING:
@@ -82,10 +83,17 @@ class Bar:
 def _drawn(simulating: bool) -> Progress:
     # Imported late: most inputs are read before anybody would want to see a bar.
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        """In binary units as all other sizes; rich's own column is decimal."""
+
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{format_bytes(task.speed)}/s", style="progress.data.speed")
 
     doing = _("simulating {what}") if simulating else _("reading {what}")
-    counted = (MofNCompleteColumn(),) if simulating else (DownloadColumn(binary_units=True), TransferSpeedColumn())
+    counted = (MofNCompleteColumn(),) if simulating else (DownloadColumn(binary_units=True), Speed())
     bar = Progress(
         TextColumn(doing.format(what="{task.description}"), markup=False),
         BarColumn(),

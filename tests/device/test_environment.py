@@ -132,10 +132,10 @@ def wait_for(path: Path) -> None:
 def test_a_maker_that_is_ended_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path, number: signal.Signals, status: int
 ) -> None:
-    one = maker(pip_that('echo $$ > "$CALLS.pid"; exec sleep 60', monkeypatch, tmp_path))
+    one = maker(pip_that('echo $$ > "$CALLS.pid"; exec sleep 600', monkeypatch, tmp_path))
     wait_for(tmp_path / "calls.pid")
     one.send_signal(number)
-    _, said = one.communicate(timeout=20)
+    _, said = one.communicate(timeout=120)
     assert one.returncode == status
     assert "Traceback" not in said
     assert [path.name for path in cache.iterdir()] == [f"{environment('2.9.1').folder.name}.lock"]
@@ -153,7 +153,7 @@ def test_what_a_killed_maker_started_keeps_others_out(
     first.kill()
     first.communicate()
     second = maker(python)
-    _, said = second.communicate(timeout=30)
+    _, said = second.communicate(timeout=120)
     assert second.returncode == 0, said
     assert "Another process makes" in said
     calls = [line.split()[0] for line in (tmp_path / "calls").read_text().splitlines()]
@@ -164,7 +164,7 @@ def test_what_a_killed_maker_started_keeps_others_out(
 def test_of_two_makers_one_makes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     python = pip_that(f"sleep 0.5; {TORCH}", monkeypatch, tmp_path)
     both = [maker(python), maker(python)]
-    said = [one.communicate(timeout=30)[1] for one in both]
+    said = [one.communicate(timeout=120)[1] for one in both]
     assert [one.returncode for one in both] == [0, 0]
     assert len((tmp_path / "calls").read_text().splitlines()) == 2
     assert sum("Another process makes" in text for text in said) == 1

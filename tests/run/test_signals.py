@@ -74,14 +74,14 @@ def test_sent_to_the_group_each_arrives_once(counting):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
 def test_the_wrapper_ends_by_the_signal_that_ended_the_command(tmp_path, number):
     process = subprocess.Popen(
-        wrapped(["sh", "-c", "echo started; exec sleep 30"], tmp_path / "i"),
+        wrapped(["sh", "-c", "echo started; exec sleep 300"], tmp_path / "i"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(number)
-    assert process.wait(timeout=10) == -number
+    assert process.wait(timeout=100) == -number
 
 
 def test_a_graceful_end_on_a_signal_is_waited_for(tmp_path):
@@ -89,7 +89,7 @@ def test_a_graceful_end_on_a_signal_is_waited_for(tmp_path):
         "import signal,sys,time\n"
         "signal.signal(15, lambda *a: (time.sleep(0.5), print('saved'), sys.exit(9)))\n"
         "print('up', flush=True)\n"
-        "time.sleep(30)"
+        "time.sleep(300)"
     )
     process = subprocess.Popen(
         wrapped([PYTHON, "-c", script], tmp_path / "i"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -97,12 +97,14 @@ def test_a_graceful_end_on_a_signal_is_waited_for(tmp_path):
     assert process.stdout is not None
     process.stdout.readline()
     process.terminate()
-    assert process.communicate(timeout=10)[0] == b"saved\n"
+    assert process.communicate(timeout=100)[0] == b"saved\n"
     assert process.returncode == 9
 
 
 def test_timeout_of_coreutils_works_through_the_wrapper(tmp_path):
-    done = subprocess.run(["timeout", "1", *wrapped(["sleep", "30"], tmp_path / "i")], capture_output=True, timeout=20)
+    done = subprocess.run(
+        ["timeout", "1", *wrapped(["sleep", "300"], tmp_path / "i")], capture_output=True, timeout=100
+    )
     assert done.returncode == 124
 
 
@@ -113,7 +115,7 @@ def state(pid):
 
 def test_stop_and_continue(tmp_path):
     process = subprocess.Popen(
-        wrapped(["sh", "-c", "echo $$; exec sleep 30"], tmp_path / "i"),
+        wrapped(["sh", "-c", "echo $$; exec sleep 300"], tmp_path / "i"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
@@ -124,7 +126,7 @@ def test_stop_and_continue(tmp_path):
     os.kill(process.pid, signal.SIGCONT)
     wait_until(lambda: state(command) != "T" and state(process.pid) != "T")
     process.terminate()
-    assert process.wait(timeout=10) == -signal.SIGTERM
+    assert process.wait(timeout=100) == -signal.SIGTERM
     assert not is_running(command)
 
 
@@ -147,5 +149,5 @@ def test_a_command_that_alone_is_stopped_and_goes_on_or_is_killed_is_waited_for(
     os.kill(command, signal.SIGSTOP)
     wait_until(lambda: state(process.pid) == "T")
     os.kill(command, number)
-    assert process.communicate(timeout=20)[0] == (b"on\n" if number == signal.SIGCONT else b"")
+    assert process.communicate(timeout=100)[0] == (b"on\n" if number == signal.SIGCONT else b"")
     assert process.returncode == (3 if number == signal.SIGCONT else -signal.SIGKILL)

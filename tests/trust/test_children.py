@@ -16,7 +16,7 @@ from test_ends import members
 def test_no_process_is_left(tmp_path, sent):
     """Not even a zombie: the first process of a container may not look after it."""
     process = subprocess.Popen(
-        wrapped(["sh", "-c", f"echo $$; {'exec sleep 30' if sent else 'true'}"], tmp_path / "i"),
+        wrapped(["sh", "-c", f"echo $$; {'exec sleep 300' if sent else 'true'}"], tmp_path / "i"),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -25,7 +25,7 @@ def test_no_process_is_left(tmp_path, sent):
     command = int(process.stdout.readline())
     if sent is not None:
         os.kill(command, sent)
-    assert process.wait(timeout=20) == -(sent or 0)
+    assert process.wait(timeout=120) == -(sent or 0)
     assert members(process.pid) == []
     process.stdout.close()
 

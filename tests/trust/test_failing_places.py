@@ -197,7 +197,7 @@ def test_a_group_that_kills_both_leaves_a_readable_bundle(tmp_path, whole_group)
     while process.poll() is None and events.exists() and "oom_kill 0" in events.read_text():
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     run = read_run(folder).run
     assert run.limits.cgroup_limit_bytes == 160 << 20
     assert max(sample.cgroup_used_bytes or 0 for sample in run.samples) > 80 << 20

@@ -31,7 +31,7 @@ def test_a_fault_of_ours_changes_nothing_for_the_command(tmp_path, name):
     assert process.stdout is not None
     assert process.stdout.readline() == b"up\n"
     process.terminate()
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=120)
     assert (process.returncode, out) == (7, b"got\n")
     assert b"Traceback" not in errors
     if name != "manifest":
@@ -58,6 +58,6 @@ def test_a_wrapper_that_was_stopped_for_long_goes_on(tmp_path):
     process.send_signal(signal.SIGCONT)
     time.sleep(0.3)
     process.stdin.write(b"line\n")
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=120)
     assert (process.returncode, out) == (3, b"got\nline\nend\n")
     assert b"Traceback" not in errors

@@ -37,7 +37,7 @@ pdb.set_trace(); print("after")
 """
 
 
-def play(command: Sequence[str], steps: Steps, patience: float = 30) -> tuple[int, bytes]:
+def play(command: Sequence[str], steps: Steps, patience: float = 120) -> tuple[int, bytes]:
     session = Session(command)
     for awaited, keys in steps:
         session.read_until(awaited, patience)
