@@ -135,9 +135,10 @@ class CachingAllocator:
         """`get_free_block`: the smallest that is large enough; with expandable segments what it can grow to counts."""
         settings = self.settings
         pool.searches += 1
-        candidates = pool.from_size(stream, size)
-        block = next(candidates, None)
+        block = pool.smallest(stream, size)
         if block is not None and block.reservation is not None:
+            candidates = pool.from_size(stream, size)
+            next(candidates)
             if settings.expandable_segments:
                 for other in candidates:
                     if block.reservation is None or expandable.reach(other) >= expandable.reach(block):
@@ -201,7 +202,7 @@ class CachingAllocator:
         if bound is None:
             return False
         wanted = max(size, bound)
-        block = next(pool.from_size(stream, wanted), None)
+        block = pool.smallest(stream, wanted)
         if block is not None and block.reservation is None and not block.is_split:
             self.release(block)
             return True

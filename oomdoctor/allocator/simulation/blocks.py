@@ -92,6 +92,13 @@ class Pool:
         del self._keys[bisect_left(self._keys, (block.stream, block.size, block.age, block.address))]
         del self._blocks[block.address]
 
+    def smallest(self, stream: int, size: int) -> Block | None:
+        """The first of `from_size`."""
+        at = bisect_left(self._keys, (stream, size, -1, -1))
+        if at == len(self._keys) or self._keys[at][0] != stream:
+            return None
+        return self._blocks[self._keys[at][3]]
+
     def from_size(self, stream: int, size: int) -> Iterator[Block]:
         """The stream's cached blocks of at least that size, the smallest first. The pool must not change meanwhile."""
         at = bisect_left(self._keys, (stream, size, -1, -1))

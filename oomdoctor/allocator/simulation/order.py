@@ -29,6 +29,8 @@ class GuidedAllocator(CachingAllocator):
         """Segments up to this age stood at the beginning."""
         self.wanted_address = 0
         self.choices: set[Pair] = set()
+        self.departed = False
+        """A block was taken that the order of the addresses would not have chosen."""
 
     def _among_equals(self, pool: Pool, block: Block) -> Block:
         equals = []
@@ -41,6 +43,7 @@ class GuidedAllocator(CachingAllocator):
         if taken is None or any(one.age == taken.age and one.address < taken.address for one in equals):
             return block
         self.choices.update((taken.age, one.age) for one in equals if one.age != taken.age)
+        self.departed = self.departed or taken is not block
         return taken
 
 

@@ -16,6 +16,13 @@ ROUND_LARGE_BYTES = 2 * MIB
 
 def block_size(request_bytes: int, settings: AllocatorSettings) -> int:
     """The block that a request needs (`round_size`)."""
+    found = settings.block_sizes.get(request_bytes)
+    if found is None:
+        found = settings.block_sizes[request_bytes] = _round_size(request_bytes, settings)
+    return found
+
+
+def _round_size(request_bytes: int, settings: AllocatorSettings) -> int:
     if request_bytes < MIN_BLOCK_BYTES:
         return MIN_BLOCK_BYTES
     divisions = settings.divisions_for(request_bytes)

@@ -88,13 +88,19 @@ def run(
 
 def find_order(
     recording: Recording, settings: AllocatorSettings, device: Device, tell: Tell | None = None
-) -> tuple[int, ...]:
-    """In which order the segments at the beginning were made, as far as the recorded choices tell."""
+) -> tuple[tuple[int, ...], Outcome | None]:
+    """In which order the segments at the beginning were made, as far as the recorded choices tell.
+
+    With it the outcome of the recorded run in that order, where finding the order was such a run: where it is that of
+    the addresses, which is tried, and every choice was the one that it asks for.
+    """
     allocator = GuidedAllocator(device, settings)
     blocks = stand(allocator, recording.start)
     allocator.first_segments = len(recording.start.areas)
-    _Run(allocator, blocks, as_recorded=True, tell=tell).through(recording.steps)
-    return order_of(len(recording.start.areas), allocator.choices)
+    outcome = _Run(allocator, blocks, as_recorded=True, tell=tell).through(recording.steps)
+    ages = order_of(allocator.first_segments, allocator.choices)
+    tried = not allocator.departed and ages == tuple(range(1, allocator.first_segments + 1))
+    return ages, outcome if tried else None
 
 
 class _Run:
@@ -108,11 +114,12 @@ class _Run:
         allocator, blocks, device = self.allocator, self.blocks, self.allocator.device
         guided = allocator if isinstance(allocator, GuidedAllocator) else None
         target = len(steps) - 1
+        malloc, free, complete, empty = Kind.MALLOC, Kind.FREE, Kind.COMPLETE, Kind.EMPTY
         for position, step in enumerate(steps):
             kind = step.kind
             if self.tell is not None and position % _STEPS_BETWEEN == 0:
                 self.tell(position, len(steps))
-            if kind is Kind.MALLOC:
+            if kind is malloc:
                 if self.as_recorded:
                     device.hint = step.segment_address
                 if guided is not None:
@@ -124,13 +131,13 @@ class _Run:
                 blocks[step.block] = block
                 self.requests += 1
                 self.placed_alike += block.address == step.address
-            elif kind is Kind.FREE:
+            elif kind is free:
                 allocator.free(blocks[step.block])
-            elif kind is Kind.COMPLETE:
+            elif kind is complete:
                 block = blocks.pop(step.block)
                 if block.owner == step.block:  # else the allocator has waited for it, and it serves another
                     allocator.complete(block)
-            elif kind is Kind.EMPTY:
+            elif kind is empty:
                 allocator.release_cached(step.pool)
             else:
                 device.hint = None

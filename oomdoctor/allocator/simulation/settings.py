@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ...errors import UsageError
@@ -53,6 +54,11 @@ class AllocatorSettings:
     def divisions_for(self, size_bytes: int) -> int:
         """Divisions between powers of two for a request of that size (`roundup_power2_divisions`)."""
         return self.roundup_power2_divisions[min(max(size_bytes.bit_length() - 21, 0), INTERVALS - 1)]
+
+    @cached_property
+    def block_sizes(self) -> dict[int, int]:
+        """What `rounding.block_size` has found so far: a program asks for the same sizes again and again."""
+        return {}
 
 
 def with_setting(settings: AllocatorSettings, name: str, value: str) -> AllocatorSettings:

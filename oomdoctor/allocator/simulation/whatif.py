@@ -168,11 +168,11 @@ class Simulation:
     def _asked(self, settings: AllocatorSettings, card: Card) -> Answer:
         if settings == self.settings and card == self.card:
             return self._answer(self.recorded)
+        if not self.recording.begins_empty and self._never_fits(card):
+            return Answer(Verdict.FAILS_BY_THEN)
         stands = self._outcome(settings, card, packed=False)
         if self.recording.begins_empty:
             return self._answer(stands)
-        if self._never_fits(card):
-            return Answer(Verdict.FAILS_BY_THEN)
         anew = self._outcome(settings, card, packed=True)
         if _served(stands) != _served(anew):
             better = self._answer(stands if _served(stands) else anew)
@@ -262,22 +262,24 @@ class Simulation:
             return Trust(False, contradict)
         if recording.free_at_start_bytes < 0:
             return Trust(False, _("More is said to have been reserved at the beginning than the device had."))
-        other = read(waited_for=True)
+        other = read(waited_for=True) if recording.may_have_waited else None
         readings = [recording, other] if other is not None and other.steps != recording.steps else [recording]
         found: list[tuple[bool, int, Recording, bool, tuple[int, ...], Outcome]] = []
         for oldest_first, reading in product((True, False), readings):
             ages: tuple[int, ...] = ()
+            outcome: Outcome | None = None
             if oldest_first and not recording.begins_empty:
-                ages = find_order(reading, self.settings, self._device(), self._tell)
-            outcome = run(
-                reading,
-                self.settings,
-                self._device(),
-                as_recorded=True,
-                oldest_first=oldest_first,
-                ages=ages,
-                tell=self._tell,
-            )
+                ages, outcome = find_order(reading, self.settings, self._device(), self._tell)
+            if outcome is None:
+                outcome = run(
+                    reading,
+                    self.settings,
+                    self._device(),
+                    as_recorded=True,
+                    oldest_first=oldest_first,
+                    ages=ages,
+                    tell=self._tell,
+                )
             alike = not self._why_not(outcome)
             found.append((alike, outcome.placed_alike, reading, oldest_first, ages, outcome))
             if alike and outcome.placed_alike == outcome.requests:
