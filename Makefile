@@ -9,7 +9,7 @@ DEVICE_TORCH ?= 2.1.2 2.6.0 2.9.1
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports pictures vendor playbook catalogue bench soak clean
+.PHONY: demo test test-extended device test-device device-versions test-device-versions lint reports pictures vendor playbook prepared catalogue bench soak clean
 
 demo: .venv/installed
 	@echo "A script that keeps every batch in a list runs under oomdoctor until a memory limit stops it:"
@@ -68,6 +68,10 @@ catalogue: .venv/installed-test
 
 playbook: .venv/installed
 	$(BIN)/python scripts/make_playbook.py
+
+# Rules, knobs and templates read beforehand, after a change of one or of the code that reads them.
+prepared: .venv/installed
+	$(BIN)/python scripts/make_prepared.py
 
 # On an idle machine. The last part needs the environment that `make device` makes.
 bench: .venv/installed device

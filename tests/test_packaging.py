@@ -50,6 +50,19 @@ def test_the_wheel_holds_every_file_of_the_packages(unpacked_wheel: Path) -> Non
                 assert (unpacked_wheel / packaged / path.relative_to(source)).is_file(), f"{path} is not in the wheel"
 
 
+def test_the_wheel_need_not_read_its_rules_and_templates_again(unpacked_wheel: Path, tmp_path: Path) -> None:
+    program = (
+        f"import sys; sys.path.insert(0, {str(unpacked_wheel)!r}); import jinja2; "
+        "from oomdoctor.knobs import document; "
+        "from oomdoctor.diagnose import diagnose; from oomdoctor.report import render; "
+        "document.parse_document = jinja2.Environment.compile = None; "
+        f"assert document.__file__.startswith({str(unpacked_wheel)!r}); "
+        "found = diagnose(['none.log']); assert not found.notes, found.notes; assert render(found, 'html')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_wheel_finds_its_rules_without_the_checkout(unpacked_wheel: Path, tmp_path: Path) -> None:
     log = tmp_path / "crash.log"
     log.write_text(

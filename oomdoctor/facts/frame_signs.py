@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,12 @@ class Sign:
     """A pattern over `file|function|code` and what it stands for."""
 
     name: str
-    pattern: re.Pattern[str]
+    expression: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when the first stack is looked at: many inputs have none."""
+        return re.compile(self.expression, re.IGNORECASE)
 
 
 _CONSTRUCTS = r"/(?:(?:models|custom_modeling)/(?:\w{1,40}/){0,2}|modeling_)\w{1,60}\.py\|__init__\|"
@@ -19,7 +25,7 @@ _CONSTRUCTS = r"/(?:(?:models|custom_modeling)/(?:\w{1,40}/){0,2}|modeling_)\w{1
 
 
 def _sign(name: str, *patterns: str) -> Sign:
-    return Sign(name, re.compile("|".join(patterns), re.IGNORECASE))
+    return Sign(name, "|".join(patterns))
 
 
 OPERATIONS = (

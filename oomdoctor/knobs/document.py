@@ -14,16 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from ..errors import RuleError
 from ..language import _
 
 MAX_CHARACTERS = 256 * 1024
 MAX_DEPTH = 12
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Only its event parser is used, for speed; nothing is constructed."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +190,12 @@ def parse_document(text: str, path: str) -> Section:
     """The mapping that `text` holds. Raises RuleError for anything else; never anything but RuleError."""
     if len(text) > MAX_CHARACTERS:
         raise RuleError(f"larger than {MAX_CHARACTERS} characters", path)
+    import yaml  # what ships is read beforehand, so that only who has rules of their own waits for the parser
+
     builder = _Builder(text, path)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
+        # Only the loader's event parser is used, for speed; nothing is constructed.
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -226,11 +224,14 @@ class _Builder:
     """Turns parser events into nodes without recursion, so that depth cannot exhaust a stack."""
 
     def __init__(self, text: str, path: str) -> None:
+        import yaml
+
         self.text, self.path = text, path
+        self.alias: type[Any] = yaml.AliasEvent
         self.root: Node | None = None
         self.open: list[_Open] = []
         self.handlers: dict[type[Any], Callable[[Any, Place], None]] = {
-            yaml.AliasEvent: lambda event, place: place.refuse("aliases (*name) are not accepted"),
+            self.alias: lambda event, place: place.refuse("aliases (*name) are not accepted"),
             yaml.ScalarEvent: self._scalar,
             yaml.SequenceStartEvent: lambda event, place: self._start(place, False),
             yaml.MappingStartEvent: lambda event, place: self._start(place, True),
@@ -242,7 +243,7 @@ class _Builder:
     def take(self, event: Any) -> None:
         mark = event.start_mark
         place = Place(self.path, mark.line + 1, mark.column + 1)
-        if getattr(event, "anchor", None) is not None and not isinstance(event, yaml.AliasEvent):
+        if getattr(event, "anchor", None) is not None and not isinstance(event, self.alias):
             place.refuse("anchors (&name) are not accepted")
         if getattr(event, "tag", None) is not None:
             place.refuse("tags (!name) are not accepted")

@@ -12,6 +12,7 @@ from ..errors import RuleError
 from ..language import _, pgettext
 from ..model.diagnosis import Setting
 from .document import Section, as_section, read_document
+from .prepared import code, key_of, restored
 from .versions import version_key, within
 
 FRAMEWORKS = (
@@ -24,6 +25,12 @@ COMPONENTS = (
     *("host-memory", "graphs", "limit", "diagnosis"),
 )
 VALUES = ("switch", "integer", "number", "choice", "text")
+TABLE = Path(__file__).with_name("knobs.yaml")
+PREPARED = TABLE.with_suffix(".prepared")
+"""The table as `scripts/make_prepared.py` leaves it."""
+CODE = code("errors", "knobs/document", "knobs/load", "knobs/versions")
+"""All that decides what the table comes to."""
+RECORDS = frozenset({"oomdoctor.knobs.load"})
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
 
@@ -146,7 +153,8 @@ class Knobs(Mapping[str, Knob]):
 @lru_cache(maxsize=1)
 def load_knobs() -> Knobs:
     """The knobs shipped with oomdoctor. Raises RuleError where the table is wrong."""
-    return read_knobs(Path(__file__).with_name("knobs.yaml"))
+    found = restored(PREPARED, key_of([*CODE, ("knobs.yaml", TABLE)]), {}, RECORDS)
+    return found if isinstance(found, Knobs) else read_knobs(TABLE)
 
 
 def read_knobs(path: Path) -> Knobs:

@@ -9,13 +9,21 @@ from pathlib import Path
 
 from ..errors import RuleError
 from ..language import N_
+from . import load as knobs_table
 from .document import Node, Section, Sequence, as_scalar, as_section, read_document
 from .load import FRAMEWORKS, Knobs, load_knobs
+from .prepared import code, key_of, restored
 from .versions import version_key, within
 
 OUTCOMES = ("refused", "ignored", "unsafe")
 """The program does not start with it, nothing reads it, or it does something else than it says."""
 
+TABLE = Path(__file__).with_name("misuses.yaml")
+PREPARED = TABLE.with_suffix(".prepared")
+"""The table as `scripts/make_prepared.py` leaves it."""
+SOURCES = [*code("knobs/misuses"), *knobs_table.CODE, ("knobs.yaml", knobs_table.TABLE), ("misuses.yaml", TABLE)]
+"""All that decides what the table comes to."""
+RECORDS = frozenset({"oomdoctor.knobs.misuses"})
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
 
@@ -117,7 +125,8 @@ class Misuses:
 @lru_cache(maxsize=1)
 def load_misuses() -> Misuses:
     """The misuses shipped with oomdoctor. Raises RuleError where the table is wrong."""
-    return read_misuses(Path(__file__).with_name("misuses.yaml"), load_knobs())
+    found = restored(PREPARED, key_of(SOURCES), {}, RECORDS)
+    return found if isinstance(found, Misuses) else read_misuses(TABLE, load_knobs())
 
 
 def read_misuses(path: Path, knobs: Knobs) -> Misuses:

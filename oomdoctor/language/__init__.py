@@ -18,12 +18,12 @@ ENGLISH, CHINESE = "en", "zh"
 LANGUAGES = (ENGLISH, CHINESE)
 LANGUAGE_VARIABLE = "OOMDOCTOR_LANG"
 
-_BETWEEN = re.compile(
+_BETWEEN = (
     "(?<=[，。；：、！？]) (?=\\S)|(?<=[\u4e00-\u9fff）”]) (?=[\u4e00-\u9fff（“])|(?<=[\u4e00-\u9fff]) (?=[，。；：、])"
 )
 _EDGE = "\0"
 _WIDE = "\u4e00-\u9fff，。；：、（）“”"
-_BESIDE_A_VALUE = re.compile(
+_BESIDE_A_VALUE = (
     f"(?<=[{_WIDE}]) (?={_EDGE}[{_WIDE}])|(?<=[{_WIDE}]{_EDGE}) (?={_EDGE}?[{_WIDE}])"
     f"| (?={_EDGE}{_EDGE})|(?<=^{_EDGE}{_EDGE}) "
 )
@@ -45,7 +45,7 @@ class _Sentence(str):
             lambda hole: hole[0][0] if hole[1] is None else f"{_EDGE}{str(named[hole[1]]).replace(_EDGE, '')}{_EDGE}",
             self,
         )
-        return _BESIDE_A_VALUE.sub("", filled).replace(_EDGE, "")
+        return re.sub(_BESIDE_A_VALUE, "", filled).replace(_EDGE, "")
 
 
 def choose(language: str) -> None:
@@ -95,7 +95,7 @@ def told(text: str) -> str:
 
 def tidy(text: str) -> str:
     """A filled sentence as it is written: Chinese beside Chinese has no blank between."""
-    return text if _catalogue is None else _BETWEEN.sub("", text)
+    return text if _catalogue is None else re.sub(_BETWEEN, "", text)
 
 
 def pgettext(context: str, message: str) -> str:

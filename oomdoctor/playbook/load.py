@@ -17,6 +17,7 @@ from ..model.facts import FactSpec, FactType, FactValue, Scope
 from ..model.units import parse_size
 from .causes import FAMILY_OF
 from .expression import Expression, parse_condition, parse_expression
+from .prepared import prepared_rules
 from .quantity import BYTES, ValueType
 from .rule import Case, KnobValue, Rule, RuleNotRemedy, RuleRemedy, RuleToConfirm, Translation
 from .template import Template, parse_template
@@ -67,7 +68,12 @@ def load_playbook(directories: Iterable[Path] | None = None, *, without: Collect
     rules: dict[str, Rule] = {}
     problems: list[RuleError] = []
     for directory in rule_directories() if directories is None else directories:
-        paths = _rule_files(directory)
+        paths = rule_files(directory)
+        if not rules and directory == default_rules_directory():
+            prepared = prepared_rules(directory, paths, without)
+            if prepared is not None:
+                rules.update((rule.id, rule) for rule in prepared)
+                continue
         if not paths:
             problems.append(RuleError("there are no rules (*.yaml) here, nor one level below", directory))
         for path in paths:
@@ -81,7 +87,8 @@ def load_playbook(directories: Iterable[Path] | None = None, *, without: Collect
     return Playbook(tuple(rules.values()), tuple(problems))
 
 
-def _rule_files(directory: Path) -> list[Path]:
+def rule_files(directory: Path) -> list[Path]:
+    """The files that hold a rule each: those in the directory and one level below."""
     return sorted(
         path for pattern in ("*", "*/*") for end in ("yaml", "yml") for path in directory.glob(f"{pattern}.{end}")
     )

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from ..language import _, chosen, ngettext, tidy
 from ..model.diagnosis import Diagnosis
-from . import svg
+from . import svg, templates
+from .compiled import TEMPLATES
 from .interactive import page_data, scripts
 from .map_svg import segment_map
 from .reckoning import ESTIMATED, MISUSED, RECKONED
@@ -34,9 +35,9 @@ def render(diagnosis: Diagnosis) -> str:
     view = view_report(diagnosis)
     data = page_data(view.charts, view.windows, view.holdings, view.stacks)
     code = scripts() if data else ()
-    style = "\n".join([style_sheet(), *([_asset("vendor/uPlot.min.css"), _asset("live.css")] if data else [])])
+    style = "\n".join([style_sheet(), *([asset("vendor/uPlot.min.css"), asset("live.css")] if data else [])])
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             r=view,
@@ -62,7 +63,7 @@ def render(diagnosis: Diagnosis) -> str:
 
 def style_sheet() -> str:
     """The look of every page: colours of both schemes, tables, bars, and what the language needs besides."""
-    return "\n".join([_asset("report.css"), print_style(), *([_asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
+    return "\n".join([asset("report.css"), print_style(), *([asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:
@@ -76,21 +77,15 @@ def _digest(text: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        autoescape=True,
-        extensions=["jinja2.ext.i18n"],
-        undefined=StrictUndefined,
-        loader=FunctionLoader(_asset),
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = _prose
-    environment.filters["sentences"] = lambda texts: _prose(tidy(" ".join(filter(None, texts))))
-    environment.filters["sentence"] = lambda text: text + _(".")
+def environment() -> Environment:
+    """The report's templates with what they use."""
+    made = templates.environment(asset, TEMPLATES)
+    made.filters["prose"] = _prose
+    made.filters["sentences"] = lambda texts: _prose(tidy(" ".join(filter(None, texts))))
+    made.filters["sentence"] = lambda text: text + _(".")
     # Old texts are escaped by the template like any other; these are ours, and may hold markup.
-    environment.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
-    return environment
+    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    return made
 
 
 def _prose(text: str) -> Markup:
@@ -104,5 +99,6 @@ def _prose(text: str) -> Markup:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file in the folder of assets."""
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8").strip()
