@@ -1,7 +1,11 @@
-"""How far the reading, or a simulation, is, on a terminal only, while it takes long; nothing of it stays."""
+"""How far the reading, or a simulation, is, while it takes long: on a terminal a bar of which nothing stays.
+
+Elsewhere one sentence says what is read, once it has taken very long.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,12 +16,13 @@ from typing import TYPE_CHECKING
 from ..language import _
 from ..model.printable import one_line
 from ..model.units import format_bytes
-from .output import is_terminal
+from .output import is_terminal, say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 _PATIENCE_SECONDS = 1.0
+_LONG_SECONDS = 10.0
 _BETWEEN_SECONDS = 0.1
 
 
@@ -25,7 +30,7 @@ _BETWEEN_SECONDS = 0.1
 def progress_bar() -> Iterator[Watched]:
     """Gives what is to be told how far it is."""
     if not is_terminal(sys.stderr):
-        yield Watched(None, None)
+        yield Watched(Remark().reading, None)
         return
     bar = Bar()
     try:
@@ -42,6 +47,19 @@ class Watched:
     """Input, bytes done, all its bytes or None."""
     simulating: Callable[[str, int, int], None] | None
     """Input, steps done, all steps."""
+
+
+class Remark:
+    """One sentence for a reading that takes long where nobody could see a bar."""
+
+    def __init__(self) -> None:
+        self._due = time.monotonic() + _LONG_SECONDS
+
+    def reading(self, path: str, _done_bytes: int, _size_bytes: int | None) -> None:
+        """Some of an input is read."""
+        if time.monotonic() >= self._due:
+            self._due = math.inf
+            say(_("the reading takes long; it has come to {path}").format(path=one_line(path)))
 
 
 class Bar:

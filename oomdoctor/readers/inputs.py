@@ -135,10 +135,11 @@ class _Reading:
 
     def _read_pipe(self, stream: BinaryIO, shown: str) -> None:
         head = stream.read(HEAD_BYTES)
-        if identify(head) is InputKind.SNAPSHOT:
+        kind = identify(head)
+        if kind is InputKind.SNAPSHOT:
             self.record(shown, InputKind.SNAPSHOT.value, "refused", N_("a snapshot is read from a file: give its path"))
         else:
-            self._read_stream(cast(BinaryIO, _Resumed(head, stream)), head, shown)
+            self._read_stream(cast(BinaryIO, _Resumed(head, stream)), head, kind, shown)
 
     def _read_folder(self, folder: Path, shown: str) -> None:
         if is_bundle(folder):
@@ -156,6 +157,8 @@ class _Reading:
         new = [path for path in files[:MAX_FILES_IN_FOLDER] if self._is_new(path)]
         for path in new:
             inside = named(path)
+            if self.progress is not None:
+                self.progress(inside, 0, None)  # a folder of many small files takes long too
             if path.is_dir():
                 self._read_bundle(path, inside)
             else:
@@ -218,10 +221,11 @@ class _Reading:
                 stream.seek(0)
                 if quiet and not head:
                     return
-                if identify(head) is InputKind.SNAPSHOT:
+                kind = identify(head)
+                if kind is InputKind.SNAPSHOT:
                     self._read_snapshot(path, shown)
                 else:
-                    self._read_stream(stream, head, shown, os.fstat(stream.fileno()).st_size)
+                    self._read_stream(stream, head, kind, shown, os.fstat(stream.fileno()).st_size)
         except OSError as error:
             self.record(shown, "unknown", "refused", why_not(error))
 
@@ -242,8 +246,9 @@ class _Reading:
         )
         self.record(shown, InputKind.SNAPSHOT.value, "partly" if unknown else "read", unknown)
 
-    def _read_stream(self, stream: IO[bytes], head: bytes, shown: str, size_bytes: int | None = None) -> None:
-        kind = identify(head)
+    def _read_stream(
+        self, stream: IO[bytes], head: bytes, kind: InputKind, shown: str, size_bytes: int | None = None
+    ) -> None:
         if kind is InputKind.LOG:
             self._read_log(stream, shown, size_bytes)
         elif kind is InputKind.EMPTY:

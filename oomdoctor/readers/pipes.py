@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,7 +32,12 @@ def is_view_of_the_kernel(path: Path) -> bool:
         device = path.stat().st_dev
     except OSError:
         return False
-    return device in {found for name in _KERNELS if (found := _mounted(name)) is not None}
+    return device in _devices_of_the_kernel()
+
+
+@cache
+def _devices_of_the_kernel() -> frozenset[int]:
+    return frozenset(found for name in _KERNELS if (found := _mounted(name)) is not None)
 
 
 def _mounted(name: str) -> int | None:

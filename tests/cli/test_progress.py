@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from oomdoctor.cli import progress
+from oomdoctor.readers.inputs import read_inputs
+
 ANALYZE = [sys.executable, "-m", "oomdoctor", "analyze", "-", "--format", "json"]
 
 
@@ -80,3 +83,29 @@ def test_a_large_snapshot_shows_the_bar_too(tmp_path: Path) -> None:
     bar, _, after = shown.rpartition("\x1b[2K")
     assert "large.pickle" in bar
     assert "reading" not in after
+
+
+def test_elsewhere_one_sentence_says_what_takes_very_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GIVEN a pipe WHEN a folder is read for more than ten seconds THEN a sentence says where it is, once."""
+    clock = iter([100.0, 109.0, 110.5, 111.0, 500.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    remark = progress.Remark()
+    remark.reading("runs/a.log", 0, None)
+    assert capsys.readouterr().err == ""
+    for _ in range(3):
+        remark.reading("runs/\x1b[2Jb.log", 5, 10)
+    said = capsys.readouterr().err
+    assert said.count("oomdoctor: the reading takes long; it has come to runs/") == 1
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
+
+
+def test_each_file_of_a_folder_is_told_of(tmp_path: Path) -> None:
+    """GIVEN a folder of files that are too small, or no logs, to be told of while they are read THEN each is named."""
+    (tmp_path / "a.log").write_text("nothing\n")
+    (tmp_path / "b.bin").write_bytes(bytes(range(256)))
+    told: list[str] = []
+    read_inputs([tmp_path], progress=lambda path, _done, _size: told.append(path))
+    assert list(dict.fromkeys(told)) == [f"{tmp_path}/a.log", f"{tmp_path}/b.bin"]
