@@ -1,11 +1,13 @@
 """What a Python program pays for being watched, and how soon after a crash its report is there (`make bench`).
 
-    python scripts/bench_run.py [--processes N] [--rounds N] [--crashes N]
+    python scripts/bench_run.py [--processes N] [--rounds N] [--crashes N] [--instructions N]
 
 The loop allocates lists, dicts, strings and objects. Two processes run blocks of it in turn, one bare and one under
 `oomdoctor run`, in several pairs, for where a process's memory lies makes some per cent of difference by itself. A
 block counts by the CPU time of all threads of its process; what the supervisor and its relay take beside it is told as
-a share of a core. The crash is that of a program on the emulated device (`make device`) with 100,000 events in its
+a share of a core. With `--instructions`, which needs valgrind, a block's instructions are counted besides, which none
+else changes: those of ten further blocks, so that the start of the process falls out, for several seeds
+of Python's hashes. The crash is that of a program on the emulated device (`make device`) with 100,000 events in its
 history and the error uncaught: from the end of the command to the end of the wrapper.
 """
 
@@ -13,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,7 +43,7 @@ def block(size=25_000):
         if number % 3:
             del kept[number]
     return sorted(kept, key=lambda number: kept[number].words[0])
-block()
+for _ in range(int(sys.argv[1])): block()
 print("ready", flush=True)
 for _ in sys.stdin:
     started = time.process_time()
@@ -101,7 +105,7 @@ def with_forks(pid: int) -> list[int]:
 
 def loops(folder: Path, processes: int, rounds: int) -> None:
     """Print the ratio of the blocks."""
-    command, pairs, beside, between = [sys.executable, "-c", LOOP], [], [], []
+    command, pairs, beside, between = [sys.executable, "-c", LOOP, "1"], [], [], []
     for number in range(processes):
         under_watch = watched(command, folder / f"loop-{number}", "--report", "never")
         with loop(command) as bare, loop(under_watch) as under:
@@ -120,6 +124,44 @@ def loops(folder: Path, processes: int, rounds: int) -> None:
         f" the supervisor beside it {statistics.median(beside):.1%} of a core",
         flush=True,
     )
+
+
+def instructions(folder: Path, seeds: int) -> None:
+    """Print how many instructions more a block of the loop takes under watch."""
+    if shutil.which("valgrind") is None:
+        print("instructions: not counted, there is no valgrind")
+        return
+    bare, ratios = [], []
+    for seed in range(seeds):
+        found = []
+        for under_watch in (False, True):
+            few, many = (
+                _instructions(folder / f"count-{seed}-{blocks}", seed, blocks, under_watch) for blocks in (2, 12)
+            )
+            found.append((many - few) / 10)
+        bare.append(found[0])
+        ratios.append(found[1] / found[0])
+    print(
+        f"instructions of a block under watch / bare, {seeds} seeds: {statistics.median(ratios):.4f},"
+        f" {min(ratios):.4f} … {max(ratios):.4f}; bare they differ by {max(bare) / min(bare) - 1:.2%}",
+        flush=True,
+    )
+
+
+def _instructions(bundle: Path, seed: int, blocks: int, under_watch: bool) -> int:
+    """Those of a process that runs so many blocks."""
+    log = bundle.with_suffix(".valgrind")
+    count = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", f"--log-file={log}"]
+    command = [*count, sys.executable, "-c", LOOP, str(blocks)]
+    subprocess.run(
+        watched(command, bundle, "--report", "never") if under_watch else command,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(seed)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return int(re.findall(r"I\s+refs:\s+([\d,]+)", log.read_text())[-1].replace(",", ""))
 
 
 def crashes(folder: Path, count: int) -> None:
@@ -173,10 +215,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=12, help="pairs of them (default 12)")
     parser.add_argument("--rounds", type=int, default=15, help="of four blocks, two of them bare (default 15)")
     parser.add_argument("--crashes", type=int, default=3)
+    parser.add_argument("--instructions", type=int, default=0, metavar="N", help="seeds of hashes (default 0: none)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         if options.processes:
             loops(Path(name), options.processes, options.rounds)
+        if options.instructions:
+            instructions(Path(name), options.instructions)
         if options.crashes:
             crashes(Path(name), options.crashes)
 

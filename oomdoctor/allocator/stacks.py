@@ -157,7 +157,12 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
 
 def is_python(frame: Frame) -> bool:
     """A frame of Python code (a file, a notebook's cell, standard input), not of native code."""
-    return frame.file.endswith(".py") or (frame.file.startswith("<") and frame.file.endswith(">"))
+    return _is_python_file(frame.file)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_python_file(file: str) -> bool:
+    return file.endswith(".py") or (file.startswith("<") and file.endswith(">"))
 
 
 def is_torch(frame: Frame) -> bool:
@@ -228,14 +233,20 @@ def _appends_keys_values(name: str) -> bool:
 def _named_phase(python: list[Frame]) -> str:
     """By the innermost frame outside torch whose function is called after a phase of an engine."""
     for frame in python:
-        if _in_torch(frame.file) or _is_no_language_model(_stem(frame.file)):
+        phase = _phase_called(frame.function)
+        if not phase or _in_torch(frame.file) or _is_no_language_model(_stem(frame.file)):
             continue
-        for named, phase in ((_starts_engine, "load"), (_names_prefill, "prefill"), (_names_decode, "decode")):
-            if named(frame.function):
-                # An engine that starts tries both out.
-                starts = phase != "load" and any(_starts_engine(outer.function) for outer in python)
-                return "load" if starts else phase
+        # An engine that starts tries both out.
+        starts = phase != "load" and any(_starts_engine(outer.function) for outer in python)
+        return "load" if starts else phase
     return ""
+
+
+@lru_cache(maxsize=1 << 14)
+def _phase_called(function: str) -> str:
+    """The phase that a function is called after; empty for none."""
+    named = ((_starts_engine, "load"), (_names_prefill, "prefill"), (_names_decode, "decode"))
+    return next((phase for names, phase in named if names(function)), "")
 
 
 def _is_of_torchs_thread(python: list[Frame]) -> bool:

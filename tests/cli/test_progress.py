@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_elsewhere_one_sentence_says_what_takes_very_long(
 ) -> None:
     """GIVEN a pipe WHEN a folder is read for more than ten seconds THEN a sentence says where it is, once."""
     clock = iter([100.0, 109.0, 110.5, 111.0, 500.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     remark = progress.Remark()
     remark.reading("runs/a.log", 0, None)
     assert capsys.readouterr().err == ""
