@@ -91,10 +91,9 @@ def categories_at(
     """For each owner the category of most of what was live of it after `event`, as `live_by_category` counts it."""
     names, owner = _owners(ownership)
     live = ownership.replay.lifetimes.live_after(event)
+    size = np.maximum(ownership.replay.lifetimes.size_bytes[live], 1)  # who holds empty blocks only is told as well
     held = np.zeros((len(names), len(CATEGORIES)), dtype=np.int64)
-    np.add.at(
-        held, (owner[live], ownership.categories(cache_owners)[live]), ownership.replay.lifetimes.size_bytes[live]
-    )
+    np.add.at(held, (owner[live], ownership.categories(cache_owners)[live]), size)
     return {names[place]: CATEGORIES[int(held[place].argmax())] for place in np.flatnonzero(held.any(axis=1)).tolist()}
 
 

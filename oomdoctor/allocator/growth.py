@@ -37,6 +37,8 @@ _FEWEST_SAVED_STACKS = 4
 _LEAST_SHARE_SAVED = 0.5
 _NEXT_TO_NOTHING = 0.01
 _MOST = 0.5
+_GOOD_PART = 0.25
+"""Autograd keeps more than this of what a forward pass makes; what is collected of outputs is mostly less."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ class Growth:
     """That line and others like it, where it is a cache: keys may be appended on one line, values on another."""
     retains_graph: bool
     """What grows is kept from forward passes by autograd: many operations of a forward pass grow together."""
+    unfinished_bytes: int
+    """What is still held of the turns' forward passes, a good part of all that they made, where no backward pass and no
+    optimizer ran in the recording: so do turns of one step (micro-batches) that goes backward at its end. Else 0."""
 
     @property
     def steady(self) -> bool:
@@ -160,6 +165,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         top_is_kv=is_kv,
         kv_owners=frozenset(like_top),
         retains_graph=retains,
+        unfinished_bytes=0 if is_kv else _unfinished_bytes(ownership, steps, begin),
     )
 
 
@@ -264,6 +270,19 @@ def _comes_and_goes(ownership: Ownership, steps: Steps, begin: int) -> bool:
     passed = np.bincount(step, weights=size * (given_back[rows] <= steps.last_event), minlength=len(first))
     # The last step ended at the failure, in the middle of its work.
     return bool((passed > _NEXT_TO_NOTHING * made)[:-1].mean() > _MOST)
+
+
+def _unfinished_bytes(ownership: Ownership, steps: Steps, begin: int) -> int:
+    """As Growth says. What ran with gradients off goes backward never."""
+    if _is_training(ownership):
+        return 0
+    lifetimes, readings = ownership.replay.lifetimes, ownership.readings
+    first = steps.first_event[begin:]
+    rows = (lifetimes.start >= first[0]) & (lifetimes.start < first[-1])
+    forward = np.asarray([one.category in FORWARD and not one.gradients_off for one in readings], dtype=np.bool_)
+    held = rows & (ownership.replay.given_back > steps.last_event)
+    kept = int(lifetimes.size_bytes[held & forward[ownership.kind]].sum())
+    return kept if kept >= _GOOD_PART * int(lifetimes.size_bytes[rows].sum()) else 0
 
 
 def _is_training(ownership: Ownership) -> bool:

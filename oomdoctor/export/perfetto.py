@@ -25,12 +25,15 @@ from .tables import stack_text
 _Event = dict[str, Any]
 _PHASES, _ANNOTATIONS = 1_000_001, 1_000_002
 """Tracks beside those of the devices, which are called by their numbers."""
+_EXACT = 1 << 53
+"""Viewers read every number as a double, which is exact below this: ids and addresses are hexadecimal text."""
 
 
 def write_perfetto(snapshot: Snapshot, path: Path, least_bytes: int) -> None:
     """Write the trace. Allocations below `least_bytes` are in the counters, but have no slice of their own.
 
-    Events without times are one microsecond apart: the trace says so in the names of its processes.
+    Events without times, or with such as no clock has, are one microsecond apart: the trace says so in the names of its
+    processes.
     Raises OSError when the file cannot be written.
     """
     with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
@@ -48,9 +51,10 @@ def _events(snapshot: Snapshot, least_bytes: int) -> Iterator[_Event]:
 def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
     allocator = ownership.replay
     trace, lifetimes, device = allocator.events, allocator.lifetimes, allocator.device
-    timed = trace.timeline_us is not None
+    timeline = trace.timeline_us
+    timed = timeline is not None and int(timeline.max(initial=0)) < _EXACT
     # One more than events: what is still live ends where the recording does.
-    times = np.arange(len(trace), dtype=np.int64) if trace.timeline_us is None else trace.timeline_us
+    times = timeline if timeline is not None and timed else np.arange(len(trace), dtype=np.int64)
     begin = int(times[0]) if len(times) else 0
     times = np.append(times, (int(times[-1]) if len(times) else 0) + 1)
 
@@ -68,9 +72,14 @@ def _device(ownership: Ownership, least_bytes: int) -> Iterator[_Event]:
         reading = ownership.readings[int(ownership.kind[row])]
         start, stack = int(lifetimes.start[row]), int(lifetimes.stack[row])
         category = CATEGORIES[int(ownership.purposes.category[row])].value
-        slice_ = {"cat": category, "name": reading.owner, "id": row, "pid": device, "tid": device}
+        # Viewers join by category and id, whatever the process: a row of another device has another id.
+        number = f"{device & _EXACT - 1:#x}{row:08x}"
+        slice_ = {"cat": category, "name": reading.owner, "id": number, "pid": device, "tid": device}
         began = begin if start == BEFORE_RING else int(times[start])
-        arguments: dict[str, Any] = {"bytes": int(lifetimes.size_bytes[row])}
+        arguments: dict[str, Any] = {
+            "bytes": int(lifetimes.size_bytes[row]),
+            "address": f"{int(lifetimes.address[row]):#x}",
+        }
         if stack >= 0:
             arguments["stack"] = _short(ownership.snapshot.stacks[stack])
         if start == BEFORE_RING:
@@ -100,8 +109,8 @@ def _named_stretches(ownership: Ownership, times: IntColumn, timed: bool) -> Ite
             "ts": begin, "dur": max(end - begin, 1), "args": {"how known": each.how_known},
         }  # fmt: skip
     for mark in ownership.snapshot.annotations if timed else ():
-        if mark.device == device:
-            end = int(times[-1]) if mark.end_us is None else mark.end_us
+        end = int(times[-1]) if mark.end_us is None else mark.end_us
+        if mark.device == device and max(mark.begin_us, end) < _EXACT:
             yield {
                 "ph": "X", "cat": "annotation", "name": mark.name, "pid": device, "tid": _ANNOTATIONS,
                 "ts": mark.begin_us, "dur": max(end - mark.begin_us, 1),

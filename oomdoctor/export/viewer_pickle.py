@@ -20,6 +20,8 @@ from ..readers.snapshot import frames_of_block, snapshot_of
 
 PROTOCOL = 4
 _SIGNED = 1 << 63
+_MOST_DEVICES = 128
+"""torch numbers devices with 8 bits, signed."""
 _LONGEST_BITS = 2000
 """Longer numbers have an opcode that the viewer does not know."""
 _PLAIN = frozenset({int, float, str, bool, type(None)})
@@ -34,7 +36,7 @@ def write_viewer_pickle(snapshot: Path, path: Path) -> None:
     Our own reader finds the same segments, blocks and events in both files.
 
     Raises InputRefused as `load_plain` does, for what is no snapshot, and for one whose live blocks lie outside of
-    their segment; OSError when the file cannot be written.
+    their segment or whose segments lie on devices that torch cannot have; OSError when the file cannot be written.
     """
 
     def write(content: object) -> None:
@@ -55,6 +57,14 @@ def _completed(content: Any) -> _Row:
         _complete_segment(segment)
     for event in chain.from_iterable(traces):
         _complete_event(event)
+    far = [row["device"] for row in segments if not 0 <= row["device"] < _MOST_DEVICES]
+    if far:
+        raise InputRefused(
+            N_(
+                "a segment is on device {device}, which torch cannot have, and on which viewers fail; "
+                "`--to csv` writes the snapshot as it is"
+            ).format(device=far[0])
+        )
     # A device without a trace of its own is not offered, and makes the viewer fail.
     traces += [[] for _ in range(1 + max((row["device"] for row in segments), default=-1) - len(traces))]
     _complete_frames(chain(segments, *(row["blocks"] for row in segments), *traces))

@@ -132,8 +132,27 @@ def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet
     facts.put("oom.active_bytes", device.live_at(event), source, member)
     facts.put("oom.allocated_bytes", device.live_at(event) - device.pending_at(event), source, member)
     facts.put("oom.reserved_bytes", device.reserved_at(event), source, member)
+    facts.put("oom.taken_meanwhile_bytes", _taken_meanwhile(ownership, oom), source, member)
     backend = ownership.snapshot.backend
     facts.put("oom.backend", backend if backend in _BACKENDS else None, source)
+
+
+def _taken_meanwhile(ownership: Ownership, oom: SnapshotOom) -> int | None:
+    """What the allocator held, or could have had, earlier in the recording, and could not have at the failure.
+
+    None where nothing is missing, where the recording contradicts itself, or does not tell what was free.
+    """
+    device, event = ownership.replay, oom.event_index
+    if oom.free_bytes is None or device.disagreement.total:
+        return None
+    room = [device.reserved_before_bytes, int(device.reserved_bytes[: event + 1].max())]
+    room += [
+        device.reserved_at(one.event_index) + one.free_bytes
+        for one in ownership.snapshot.ooms
+        if one.device == oom.device and one.event_index < event and one.free_bytes is not None
+    ]
+    taken = max(room) - device.reserved_at(event) - oom.free_bytes
+    return taken if taken > 0 else None
 
 
 def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> Request | None:

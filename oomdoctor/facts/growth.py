@@ -79,6 +79,7 @@ def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
     if found.seconds:
         facts.put("growth.bytes_per_second", round(found.gained_bytes / found.seconds), source, member)
     facts.put("growth.top_retains_graph", found.retains_graph, source, member)
+    facts.put("growth.unfinished_bytes", found.unfinished_bytes or None, source, member)
     if found.top_owner is not None:
         facts.put("growth.top_stack", found.top_owner, source, member)
         facts.put("growth.top_stack_bytes", found.top_gained_bytes, source, member)
