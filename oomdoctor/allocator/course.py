@@ -28,7 +28,7 @@ class Turnover:
     most_live_bytes: int
     live_at_end_bytes: int
     median_lifetime_us: int | None
-    """Of those that were freed within it."""
+    """Of those that were freed within it; None where there are none, or no times that follow one another."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,9 @@ def _most_live(start: IntColumn, end: IntColumn, size: IntColumn, count: int) ->
 
 
 def _median_lifetime(ownership: Ownership, start: IntColumn, end: IntColumn) -> int | None:
-    time_us = ownership.replay.events.time_us
+    events = ownership.replay.events
+    if not events.runs_forwards:
+        return None
+    time_us = events.time_us
     timed = (time_us[start] >= 0) & (time_us[end] >= 0)
     return int(np.median((time_us[end] - time_us[start])[timed])) if timed.any() else None

@@ -47,6 +47,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
             )
         )
     gaps += _contradicted_histories(facts)
+    gaps += _broken_states(facts)
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(
             Missing(
@@ -132,6 +133,24 @@ def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
                     "start `torch.cuda.memory._record_memory_history()` once and do not stop it before the snapshot is "
                     "taken"
                 ),
+            )
+
+
+def _broken_states(facts: FactSet) -> Iterator[Missing]:
+    for member in facts.members(Scope.DEVICE):
+        found = facts.find("allocator.broken_segments", member)
+        if found is not None and isinstance(found.value, int):
+            yield Missing(
+                _("a state of {member} that can be").format(member=member),
+                ngettext(
+                    "the blocks of {number} segment of the snapshot do not fill it one after the other, or it lies in"
+                    " another: what was live, reserved and idle is not read from it, and what is drawn of it may be off",
+                    "the blocks of {number} segments of the snapshot do not fill them one after the other, or these lie"
+                    " in one another: what was live, reserved and idle is not read from it, and what is drawn of it may"
+                    " be off",
+                    found.value,
+                ).format(number=f"{found.value:,}"),
+                _("have the snapshot written anew; this file is damaged, or not as torch wrote it"),
             )
 
 

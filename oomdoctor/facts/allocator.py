@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..allocator.consistency import broken_segments
 from ..allocator.fragmentation import Fragmentation, fragmentation
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.replay import BEFORE_RING, Replay
@@ -129,10 +130,11 @@ def _put_oom(ownership: Ownership, oom: SnapshotOom, member: str, facts: FactSet
     facts.put("oom.requested_bytes", oom.requested_bytes, source, member)
     facts.put("oom.requested_exact", True, source, member)
     facts.put("oom.free_bytes", oom.free_bytes, source, member)
-    facts.put("oom.active_bytes", device.live_at(event), source, member)
-    facts.put("oom.allocated_bytes", device.live_at(event) - device.pending_at(event), source, member)
-    facts.put("oom.reserved_bytes", device.reserved_at(event), source, member)
-    facts.put("oom.taken_meanwhile_bytes", _taken_meanwhile(ownership, oom), source, member)
+    if not broken_segments(ownership.snapshot, device.device):
+        facts.put("oom.active_bytes", device.live_at(event), source, member)
+        facts.put("oom.allocated_bytes", device.live_at(event) - device.pending_at(event), source, member)
+        facts.put("oom.reserved_bytes", device.reserved_at(event), source, member)
+        facts.put("oom.taken_meanwhile_bytes", _taken_meanwhile(ownership, oom), source, member)
     backend = ownership.snapshot.backend
     facts.put("oom.backend", backend if backend in _BACKENDS else None, source)
 
@@ -156,12 +158,14 @@ def _taken_meanwhile(ownership: Ownership, oom: SnapshotOom) -> int | None:
 
 
 def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> Request | None:
-    """The failed request, where the snapshot's final state is that of the failure.
+    """The failed request, where the snapshot's final state is that of the failure, and can be.
 
     A snapshot without an oom event of its own (no history) takes the request from a message that agrees with
     it on what was allocated: then both show the same moment.
     """
     allocator = ownership.replay
+    if broken_segments(ownership.snapshot, allocator.device):
+        return None
     if oom is not None:
         return request_of(ownership.snapshot, oom) if allocator.is_final(oom.event_index) else None
     member = device_member(allocator.device, ownership.snapshot.backend)
@@ -182,6 +186,8 @@ def _put_state(
     allocator, snapshot = ownership.replay, ownership.snapshot
     source = _source(ownership, N_("final state of device {device}").format(device=allocator.device))
     mine = snapshot.segments.device == allocator.device
+    broken = broken_segments(snapshot, allocator.device)
+    facts.put("allocator.broken_segments", broken or None, source, member)
     facts.put("allocator.segments", int(mine.sum()), source, member)
     setting = snapshot.settings.get("expandable_segments")
     if mine.any():
@@ -194,9 +200,9 @@ def _put_state(
         facts.put("allocator.usable_idle_bytes", found.usable_idle_bytes, source, member)
         facts.put("oom.private_pool_bytes", found.private_idle_bytes, source, member)
         _put_idle(found, source, member, facts)
-    elif oom is None:
+    elif oom is None and not broken:
         _put_idle(fragmentation(snapshot, Request(allocator.device, 0)), source, member, facts)
-    if oom is None:
+    if oom is None and not broken:
         pending = allocator.pending_at_end_bytes
         facts.put("allocator.allocated_bytes", allocator.live_at(moment(ownership, None)) - pending, source, member)
         facts.put("allocator.reserved_bytes", int(snapshot.segments.total_bytes[mine].sum()), source, member)

@@ -155,6 +155,7 @@ _SPECS = (
     FactSpec("allocator.non_releasable_bytes", B, DEVICE, "idle bytes in split segments (memory_summary's Non-releasable)"),
     FactSpec("allocator.history_complete", FLAG, DEVICE, "the recorded history starts at an empty allocator"),
     FactSpec("allocator.contradictions", C, DEVICE, "places where the recorded events and the final state of a snapshot contradict each other"),
+    FactSpec("allocator.broken_segments", C, DEVICE, "segments of a snapshot's final state that their blocks do not fill one after the other, or that lie in another: the file is damaged, and what lies idle is not to be read from it"),
     FactSpec("allocator.nothing_given_back", FLAG, DEVICE, "of all that was allocated since the start next to nothing had been freed: no step had ended yet"),
     FactSpec("allocator.failing_request_in_snapshot", FLAG, DEVICE, "the snapshot holds an oom event"),
     # the recorded run in a model of the allocator, under other settings

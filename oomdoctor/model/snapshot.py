@@ -43,6 +43,8 @@ ACTIONS = (
 
 _MOST_TIMED = 0.5
 """Where fewer events have a time, the rest cannot be put between them."""
+_JITTER = 0.01
+"""Times of several threads go back a little now and then; a clock that was set goes back further."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,23 @@ class Events:
 
     @cached_property
     def timeline_us(self) -> IntColumn | None:
-        """A time for every event: one without takes that of the event before it. None where most have none."""
+        """A time for every event, none before that of another that came earlier: one without takes that of the event
+        before it. None where most have none, or the times go backwards.
+        """
         known = self.time_us >= 0
-        if not len(known) or known.mean() < _MOST_TIMED:
+        if not len(known) or known.mean() < _MOST_TIMED or not self.runs_forwards:
             return None
         last = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
-        return np.asarray(self.time_us[np.where(last < 0, known.argmax(), last)], dtype=np.int64)
+        times = self.time_us[np.where(last < 0, known.argmax(), last)]
+        return np.asarray(np.maximum.accumulate(times), dtype=np.int64)
+
+    @cached_property
+    def runs_forwards(self) -> bool:
+        """Whether the events' times, as far as they have any, follow their order but for a little jitter."""
+        known = self.time_us[self.time_us >= 0].astype(np.float64)
+        if not len(known):
+            return True
+        return bool(-np.minimum(np.diff(known), 0).sum() <= _JITTER * (known.max() - known.min()))
 
     def __len__(self) -> int:
         return len(self.action)

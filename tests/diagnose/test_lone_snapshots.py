@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from snapshots import programs
 from snapshots.make import MIB, NO_GRAD, Device, snapshot, write
 
@@ -135,3 +137,57 @@ def test_what_is_kept_beyond_backward_passes_or_without_gradients_leaks(tmp_path
         assert "micro-batches" not in found.findings[0].explain
 
 
+
+
+def _damaged(how: str) -> dict[str, Any]:
+    content = snapshot(programs.cut_to_pieces())
+    (segment,) = content["segments"]
+    blocks = segment["blocks"]
+    if how == "blocks in one place":
+        blocks[:] = [{**block, "address": segment["address"]} for block in blocks]
+    elif how == "blocks elsewhere":
+        blocks[:] = [{**block, "address": block["address"] + (1 << 40)} for block in blocks]
+    elif how == "larger than its blocks":
+        segment["total_size"] *= 2
+    elif how == "smaller than its blocks":
+        segment["total_size"] //= 2
+    else:
+        content["segments"].append({**segment, "address": segment["address"] + MIB, "blocks": []})
+    return content
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["blocks in one place", "blocks elsewhere", "larger than its blocks", "smaller than its blocks", "two in one place"],
+)
+def test_a_state_that_cannot_be_is_named_and_accuses_nobody(how: str, tmp_path: Path) -> None:
+    whole = diagnose([write(tmp_path / "whole.pickle", snapshot(programs.cut_to_pieces()))])
+    assert _told(whole) == [("FRG001", "confirmed")]
+    assert "allocator.broken_segments@cuda:0" not in whole.facts
+    found = diagnose([write(tmp_path / "s.pickle", _damaged(how))])
+    assert found.facts["allocator.broken_segments@cuda:0"].value == 1
+    assert {each.confidence.value for each in found.findings} == {"possible"}
+    assert not found.failed_requests
+    assert found.verdict == "out-of-memory"
+    assert "a state of cuda:0 that can be" in [each.what for each in found.missing]
+
+
+def test_times_that_go_backwards_are_no_times(tmp_path: Path) -> None:
+    content = snapshot(programs.kept_outputs())
+    for number, event in enumerate(content["device_traces"][0]):
+        event["time_us"] = 1_800_000_000_000_000 - 10 * number
+    found = diagnose([write(tmp_path / "s.pickle", content)])
+    assert found.facts["growth.steady@cuda:0"].value is True
+    assert "growth.bytes_per_second@cuda:0" not in found.facts
+    (window,) = found.windows
+    assert not window.has_times
+    assert all(each.median_lifetime_seconds is None for each in window.owners)
+    assert not found.series
+
+
+def test_blocks_of_no_size_break_nothing(tmp_path: Path) -> None:
+    content = snapshot(programs.kept_outputs())
+    for segment in content["segments"]:
+        segment["total_size"] = 0
+        segment["blocks"] = [{**block, "size": 0} for block in segment["blocks"]]
+    assert diagnose([write(tmp_path / "s.pickle", content)]).verdict == "out-of-memory"
