@@ -1,4 +1,4 @@
-"""Whether a snapshot's final state can be: a segment is its blocks, one after the other, and no two share an address."""
+"""Whether a snapshot's final state can be: a segment is its blocks, one after another, and no two share an address."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from ..allocator.stacks import is_torch
 from ..language import N_, _
+from .cautions import cautions_of
 from .places import NOTHING, SETTING_GROUPS, Held, Owners, Place, Side, Stack
 
 Key = TypeVar("Key", bound=Hashable)
@@ -91,6 +92,8 @@ class Change:
     settings: tuple[SettingChange, ...]
     settings_not_compared: tuple[str, ...]
     """Groups that one side did not record."""
+    cautions: tuple[str, ...]
+    """In what the sides are so unlike that their figures mean different things, in sentences."""
 
 
 def compare_sides(before: Side, after: Side) -> Change:
@@ -109,6 +112,9 @@ def compare_sides(before: Side, after: Side) -> Change:
             change for group in both for change in _settings(group, before.settings[group], after.settings[group])
         ),
         settings_not_compared=tuple(group for group in groups if group not in both),
+        cautions=tuple(
+            dict.fromkeys(each for one, other in pairs for each in cautions_of(((before, one), (after, other))))
+        ),
     )
 
 

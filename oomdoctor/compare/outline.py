@@ -84,7 +84,12 @@ def outline_spread(found: Spread) -> tuple[Section, ...]:
         for name, p in zip(names, places, strict=True)
     )
     sections = [
-        Section(_("On one scale"), (_most_and_least(names, places),), ("", _("allocated"), _("reserved"), ""), rows)
+        Section(
+            _("On one scale"),
+            (_most_and_least(names, places), *found.cautions),
+            ("", _("allocated"), _("reserved"), ""),
+            rows,
+        )
     ]
     for title, found_rows in ((_("By category"), found.categories), (_("By owner"), found.owners)):
         if found_rows:
@@ -108,7 +113,7 @@ def _answer(change: Change) -> tuple[str, ...]:
         if len(change.settings) > len(shown):
             shown.append(_("and {number} more").format(number=len(change.settings) - len(shown)))
         lines.append(_("With it came: {settings}").format(settings=_("; ").join(shown)))
-    return tuple(lines)
+    return (*lines, *change.cautions)
 
 
 def _gain(place: PlaceChange) -> str:

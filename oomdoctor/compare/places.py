@@ -34,6 +34,7 @@ Stack = tuple[Frame, ...]
 SETTING_GROUPS = ("command", "environment", "version", "allocator", "machine")
 """In the order in which people look for what they changed."""
 
+_PYTHON = re.compile(r"/lib/python([23]\.[0-9]+)/")
 _OF_PROCESS = re.compile(r"(?:^|/)snapshots/([0-9]+)-[0-9]+\.")
 
 
@@ -71,6 +72,12 @@ class Place:
     """All memory of the device, the host or a limit by parts, and `in all`; empty where that is not known."""
     rank: int | None = None
     pid: int | None = None
+    total_bytes: int | None = None
+    """Of the card, where that is known."""
+    form: tuple[str, ...] = ()
+    """What the snapshot's form tells of the torch that wrote it; empty where there is no snapshot."""
+    has_failed: bool = False
+    """The moment is that of a failed request."""
     shares_device: bool = False
     """Another process of this side holds memory on the same device."""
     census: Owners | None = None
@@ -81,6 +88,12 @@ class Place:
     def is_device(self) -> bool:
         """Whether an allocator's own figures are known, not a budget alone."""
         return bool(self.sizes)
+
+    @property
+    def reach_bytes(self) -> int | None:
+        """What the process could have in all: its segments and what was free, where both are known."""
+        reserved, free = self.sizes.get("reserved"), self.sizes.get("free on the device")
+        return None if reserved is None or free is None else reserved + free
 
     @property
     def name(self) -> str:
@@ -118,7 +131,7 @@ def read_side(path: Path, progress: Progress | None = None) -> Side:
     whole = _budgets(evidence, facts)
     devices = tuple(
         place if place.shares_device else replace(place, budget=whole.get(place.where, {}))
-        for place in _of_devices(evidence)
+        for place in (_with_total(one, facts) for one in _of_devices(evidence))
         if place.sizes
     )
     shown = {place.where for place in devices}
@@ -134,6 +147,11 @@ def read_side(path: Path, progress: Progress | None = None) -> Side:
         settings=_settings(evidence, facts),
         problems=tuple(refused),
     )
+
+
+def _with_total(place: Place, facts: FactSet) -> Place:
+    total = place.sizes.get("the device") or facts.size("oom.total_bytes", place.where)
+    return replace(place, total_bytes=total or facts.size("device.total_bytes", place.where))
 
 
 # --- devices ------------------------------------------------------------------------------------------------------
@@ -207,6 +225,8 @@ def _place(snapshot: Snapshot, device: int, record: DeviceOomRecord | None, pid:
         sizes=sizes,
         rank=rank,
         pid=pid,
+        form=(snapshot.schema, *sorted(map(str, snapshot.settings))),
+        has_failed=oom is not None,
         census=_of_census(record, device, snapshot),
         stacks=Owners(owners, categories) if stacks else None,
         by_stack=stacks or None,
@@ -260,6 +280,7 @@ def _of_census_alone(record: DeviceOomRecord, census: Census, where: str) -> Pla
         sizes=sizes,
         rank=record.rank,
         pid=record.pid,
+        has_failed=True,
         census=_of_census(record, record.device or 0, None),
     )
 
@@ -294,6 +315,9 @@ def _settings(evidence: Evidence, facts: FactSet) -> Mapping[str, Mapping[str, s
         if (value := facts.value(fact)) is not None
     }
     versions.update(_merged(run.versions for run in told.runs))
+    python = {found[1] for snapshot in told.snapshots for found in map(_PYTHON.search, _files(snapshot)) if found}
+    if len(python) == 1:
+        versions.setdefault("python", python.pop())
     if versions:
         groups["version"] = versions
     if told.runs:
@@ -303,6 +327,11 @@ def _settings(evidence: Evidence, facts: FactSet) -> Mapping[str, Mapping[str, s
     if allocator:
         groups["allocator"] = allocator
     return groups
+
+
+def _files(snapshot: Snapshot) -> Iterable[str]:
+    """The files of all frames, each once."""
+    return dict.fromkeys(frame.file for stack in snapshot.stacks for frame in stack)
 
 
 def _command(line: str) -> Iterator[tuple[str, str]]:

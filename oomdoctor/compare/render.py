@@ -104,6 +104,7 @@ def change_as_json(change: Change) -> str:
             "only_after": [place.name for place in change.only_after],
             "settings": [asdict(each) for each in change.settings],
             "settings_not_compared": list(change.settings_not_compared),
+            "cautions": list(change.cautions),
         },
     )
 
@@ -116,6 +117,7 @@ def spread_as_json(found: Spread) -> str:
             "kind": "spread",
             "places": [{"path": side.path, **_place(place)} for side, place in found.places],
             "how_known": found.how_known or None,
+            "cautions": list(found.cautions),
             "categories": [{"name": row.name, "bytes": list(row.bytes)} for row in found.categories],
             "owners": [{"name": row.name, "bytes": list(row.bytes)} for row in found.owners],
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .cautions import cautions_of
 from .change import BY_CENSUS, BY_STACKS
 from .places import NOTHING, Held, Place, Side
 
@@ -31,6 +32,8 @@ class Spread:
     categories: tuple[SpreadRow, ...]
     how_known: str
     """How owners and categories are known; empty when the places cannot be compared in one way."""
+    cautions: tuple[str, ...] = ()
+    """In what the places are so unlike that their figures mean different things, in sentences."""
 
 
 def spread(sides: tuple[Side, ...]) -> Spread:
@@ -40,12 +43,13 @@ def spread(sides: tuple[Side, ...]) -> Spread:
     stacks = [place.stacks for _, place in places if place.stacks is not None]
     counted, how = (censuses, BY_CENSUS) if len(censuses) == len(places) else (stacks, BY_STACKS)
     if len(counted) != len(places) or not places:
-        return Spread(places, (), (), "")
+        return Spread(places, (), (), "", cautions_of(places))
     return Spread(
         places=places,
         owners=_rows([one.by_owner for one in counted]),
         categories=_rows([one.by_category for one in counted]),
         how_known=how,
+        cautions=cautions_of(places),
     )
 
 

@@ -144,7 +144,8 @@ def _broken_states(facts: FactSet) -> Iterator[Missing]:
                 _("a state of {member} that can be").format(member=member),
                 ngettext(
                     "the blocks of {number} segment of the snapshot do not fill it one after the other, or it lies in"
-                    " another: what was live, reserved and idle is not read from it, and what is drawn of it may be off",
+                    " another: what was live, reserved and idle is not read from it, and what is drawn of it may be"
+                    " off",
                     "the blocks of {number} segments of the snapshot do not fill them one after the other, or these lie"
                     " in one another: what was live, reserved and idle is not read from it, and what is drawn of it may"
                     " be off",

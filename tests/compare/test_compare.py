@@ -12,7 +12,18 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from report.pages import Page
-from snapshots.make import LINEAR, LINEAR_INIT, MIB, MODULE_CALL, Device, Stack, frame, snapshot, write
+from snapshots.make import (
+    LINEAR,
+    LINEAR_INIT,
+    MIB,
+    MODULE_CALL,
+    Device,
+    Stack,
+    frame,
+    snapshot,
+    without_addresses,
+    write,
+)
 
 from oomdoctor.bundle.records import encode_record
 from oomdoctor.cli.main import oomdoctor
@@ -315,3 +326,80 @@ def test_what_rose_more_than_all_is_not_most_of_it(tmp_path: Path) -> None:
 def test_one_block_is_one(tmp_path: Path) -> None:
     before, after = (_snapshot(tmp_path / f"{number}.pickle", _device(number)) for number in (2, 3))
     assert ", 1 block more" in _run(before, after).stdout
+
+
+def _failed(path: Path, free: int, **settings: object) -> Path:
+    device = _device(4)
+    device.fail(30 * MIB, free, _forward(40))
+    return _snapshot(path, device, **settings)
+
+
+UNLIKE_CARDS = "What each process could have in all is unlike (164.00 MiB, 40.14 GiB): other cards, or somebody else"
+UNLIKE_FORMS = "The snapshots are of unlike forms, as unlike versions of torch write them"
+UNLIKE_MOMENTS = "The moments are unlike: one is a failure, another is not"
+
+
+def test_unlike_cards_are_said(tmp_path: Path) -> None:
+    small, large = _failed(tmp_path / "a.pickle", 24 * MIB), _failed(tmp_path / "b.pickle", 40 << 30)
+    (caution,) = _json(small, large)["cautions"]
+    assert caution.startswith(UNLIKE_CARDS)
+    assert caution in _run(small, large, "--format", "markdown").stdout.replace("\\", "")
+    (of_ranks,) = _json(small, large, small)["cautions"]
+    assert of_ranks == caution
+    assert "other cards" in _run(small, large, small, "--format", "html").stdout
+    assert _json(small, small)["cautions"] == []
+
+
+def test_cards_of_known_sizes_are_told_by_these(tmp_path: Path) -> None:
+    paths = []
+    for name, size in (("a", "23.60"), ("b", "79.20")):
+        folder = tmp_path / name
+        folder.mkdir()
+        _failed(folder / "s.pickle", 24 * MIB)
+        (folder / "log").write_text(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of "
+            f"{size} GiB of which 24.00 MiB is free. Of the allocated memory 140.00 MiB is allocated by PyTorch, and "
+            "0 bytes is reserved by PyTorch but unallocated.\n"
+        )
+        paths.append(folder)
+    (caution,) = _json(*paths)["cautions"]
+    assert caution == "The cards are unlike (23.60 GiB, 79.20 GiB): what is free and what fits do not compare."
+    assert _json(paths[0], paths[0])["cautions"] == []
+
+
+def test_unlike_forms_and_versions_of_torch_are_said(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.pickle", without_addresses(snapshot(_device(4))))
+    new = write(tmp_path / "new.pickle", snapshot(_device(4)))
+    (caution,) = _json(old, new)["cautions"]
+    assert caution.startswith(UNLIKE_FORMS)
+    before, after = (
+        Side(name, read_side(new).places, {"version": {"torch": version}})
+        for name, version in (("a", "2.1"), ("b", "2.9"))
+    )
+    (said,) = compare_sides(before, after).cautions
+    assert said.startswith("The versions of torch are unlike (2.1, 2.9): sizes of blocks and segments, and stacks")
+    assert not compare_sides(before, before).cautions
+
+
+def test_a_failure_beside_a_quiet_moment_is_said(tmp_path: Path) -> None:
+    quiet, failed = _snapshot(tmp_path / "a.pickle", _device(4)), _failed(tmp_path / "b.pickle", 24 * MIB)
+    (caution,) = _json(quiet, failed)["cautions"]
+    assert caution.startswith(UNLIKE_MOMENTS)
+
+
+def test_unlike_kinds_of_device_are_said(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, [frame("c10::xpu::XPUCachingAllocator::malloc", "libc10_xpu.so", 0)])
+    other = _snapshot(tmp_path / "xpu.pickle", device)
+    (caution,) = _json(_snapshot(tmp_path / "a.pickle", _device(4)), other)["cautions"]
+    assert caution.startswith("The devices are of unlike kinds (cuda, xpu)")
+
+
+def test_another_python_shows_in_the_stacks_of_bare_snapshots(tmp_path: Path) -> None:
+    paths = []
+    for python in ("3.11", "3.12"):
+        device = Device()
+        device.malloc(MIB, [frame("forward", f"/env/lib/python{python}/site-packages/torch/nn/modules/linear.py", 1)])
+        paths.append(write(tmp_path / f"{python}.pickle", snapshot(device)))
+    (setting,) = _json(*paths)["settings"]
+    assert setting == {"group": "version", "name": "python", "before": "3.11", "after": "3.12"}

@@ -137,8 +137,6 @@ def test_what_is_kept_beyond_backward_passes_or_without_gradients_leaks(tmp_path
         assert "micro-batches" not in found.findings[0].explain
 
 
-
-
 def _damaged(how: str) -> dict[str, Any]:
     content = snapshot(programs.cut_to_pieces())
     (segment,) = content["segments"]
@@ -158,7 +156,13 @@ def _damaged(how: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "how",
-    ["blocks in one place", "blocks elsewhere", "larger than its blocks", "smaller than its blocks", "two in one place"],
+    [
+        "blocks in one place",
+        "blocks elsewhere",
+        "larger than its blocks",
+        "smaller than its blocks",
+        "two in one place",
+    ],
 )
 def test_a_state_that_cannot_be_is_named_and_accuses_nobody(how: str, tmp_path: Path) -> None:
     whole = diagnose([write(tmp_path / "whole.pickle", snapshot(programs.cut_to_pieces()))])

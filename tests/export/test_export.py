@@ -169,6 +169,60 @@ def test_an_event_without_a_time_leaves_the_others_theirs(tmp_path: Path, device
     assert times == [each.get("time_us", events[4]["time_us"]) for each in events]
 
 
+def _numbers(value: Any) -> list[int | float]:
+    if isinstance(value, dict):
+        return [each for inner in value.values() for each in _numbers(inner)]
+    if isinstance(value, list):
+        return [each for inner in value for each in _numbers(inner)]
+    return [value] if isinstance(value, (int, float)) else []
+
+
+def test_slices_of_two_devices_have_ids_of_their_own(tmp_path: Path) -> None:
+    """Viewers join what has one category and one id, whatever its process."""
+    devices = Device(0), Device(1, base=(1 << 64) - (1 << 40))
+    for device in devices:
+        device.free(device.malloc(4 << 20, [frame("f", "/home/me/x.py", 1)]))
+        device.malloc(8 << 20, [frame("f", "/home/me/x.py", 2)])
+    events = _trace(write(tmp_path / "s.pickle", snapshot(*devices)), "--at-least", "0")
+    begun = [event for event in events if event["ph"] == "b"]
+    assert len(begun) == len({event["id"] for event in begun}) == 4
+    assert {event["pid"] for event in begun} == {0, 1}
+    assert all(int(event["id"], 16) >= 0 for event in begun)
+    last = next(event for event in begun if event["pid"] == 1)
+    assert last["args"]["address"] == hex((1 << 64) - (1 << 40))
+
+
+@pytest.mark.parametrize("how", ["events", "annotations"])
+def test_no_number_of_a_trace_is_one_that_a_viewer_rounds(how: str, tmp_path: Path, device: Device) -> None:
+    content = snapshot(device)
+    trace = content["device_traces"][0]
+    if how == "events":
+        for number, event in enumerate(trace):
+            event["time_us"] = (1 << 62) + number
+    content["external_annotations"] = [
+        {"stage": stage, "name": name, "device": 0, "time_us": time}
+        for name, times in (("far", (1 << 60, 1 << 70)), ("near", (trace[1]["time_us"], trace[2]["time_us"])))
+        for stage, time in zip(("START", "END"), times, strict=True)
+    ]
+    events = _trace(write(tmp_path / "s.pickle", content), "--at-least", "0")
+    assert max(map(abs, _numbers(events))) < 1 << 53
+    assert [e["name"] for e in events if e.get("cat") == "annotation"] == ([] if how == "events" else ["near"])
+    named = next(event["args"]["name"] for event in events if event["name"] == "process_name")
+    assert named.endswith(" (no times recorded: 1 µs an event)") == (how == "events")
+
+
+@pytest.mark.parametrize("number", [-1, 128, 1 << 40])
+def test_a_device_that_torch_cannot_have_is_no_reason_to_fill_the_memory(number: int, tmp_path: Path) -> None:
+    content = snapshot(programs.kept_outputs())
+    content["segments"][0]["device"] = number
+    path = write(tmp_path / "s.pickle", content)
+    ended = _run(path, "--to", "viewer", "--output", tmp_path / "out")
+    assert isinstance(ended.exception, InputRefused)
+    assert f"device {number}, which torch cannot have" in str(ended.exception)
+    assert not (tmp_path / "out").exists()
+    assert _run(path, "--to", "csv", "--table", "segments", "--output", tmp_path / "out.csv").exit_code == 0
+
+
 def test_the_snapshot_itself_is_never_overwritten(path: Path) -> None:
     before = path.read_bytes()
     ended = _run(path, "--to", "viewer", "--output", path)
