@@ -70,24 +70,28 @@ def check(
     Exit status: 0 nothing that was seen stands in the way; 1 something will fail; 2 wrong usage.
     """
     from ..estimate.model_input import model_files
-    from ..preflight.as_json import as_json
     from ..preflight.look import check_all
     from ..preflight.setup import collect
-    from ..preflight.show import as_markdown, as_terminal
 
     chosen = output_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", "terminal")
     outlook = check_all(collect(command, _asked(model, asked), dict(os.environ)))
     if overhead:
         outlook = _measured(outlook)
     if chosen == "json":
+        from ..preflight.as_json import as_json
+
         text = as_json(outlook)
     elif chosen == "html":
         from ..preflight.html import as_html
 
         text = as_html(outlook)
     elif chosen == "markdown":
+        from ..preflight.show import as_markdown
+
         text = as_markdown(outlook)
     else:
+        from ..preflight.show import as_terminal
+
         colour = output is None and is_terminal(sys.stdout) and "NO_COLOR" not in os.environ
         text = as_terminal(outlook, colour, text_width(output))
     path = outlook.setup.asked.model

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..model.events import FAILURES, EventKind, LogEvent
-from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
@@ -30,6 +30,9 @@ from .frames import (
     users_frame,
     uses_trainer,
 )
+
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
 
 _MEMORY_WORDS = (
     "outofmemory",

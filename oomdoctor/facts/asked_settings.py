@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..errors import InputRefused, UsageError
 from ..estimate.answer import default_context
@@ -19,10 +20,12 @@ from ..estimate.tensors import tokens_within
 from ..knobs.versions import version_key
 from ..language import N_, _
 from ..model.events import EventKind
-from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..readers.log.launch import launch_options, launch_program
 from .deriver import failed_devices
+
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
 
 _ENGINES = {"vllm": VLLM, "sglang": SGLANG, "llama.cpp": LLAMA_CPP, "ollama": LLAMA_CPP, "transformers": TRANSFORMERS}
 _CONTEXT = ("max-model-len", "max-seq-len", "context-length", "ctx-size", "n-ctx")

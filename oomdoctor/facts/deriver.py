@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
-from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.places import UNIFIED
 from ..model.source import Source
 
-Deriver = Callable[[Evidence, FactSet], None]
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
+
+Deriver: TypeAlias = "Callable[[Evidence, FactSet], None]"
 """Reads the evidence (and facts of derivers before it), puts facts. Never reads a file, never judges a cause."""
 
 _PREFIX_OF_BACKEND = {

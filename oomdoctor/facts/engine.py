@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..model.events import EventKind, LogEvent
-from ..model.evidence import Evidence
 from ..model.facts import FactSet, FactType
 from .activity import memory_exceptions
 from .asked_settings import options_of
 from .deriver import computed
 from .frames import frames_of, serving_engine
+
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
 
 _NAMES = {
     "vllm",

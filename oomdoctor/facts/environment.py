@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+from ..knobs.misuses import ALLOCATOR_VARIABLES
 from ..knobs.versions import within
 from ..language import N_
 from ..model.events import EventKind
-from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.source import Source
 from ..readers.log.launch import launch_options, launch_program
 from .deriver import computed
 from .engine import share_of
 
-ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
+
 _CONTEXT_OPTIONS = {
     "max-model-len",
     "context-length",

@@ -6,18 +6,19 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..knobs.load import Knob, Knobs, load_knobs
-from ..knobs.misuses import ALLOCATOR_VALUES, KnownMisuse, Misuses, load_misuses
+from ..knobs.misuses import ALLOCATOR_VALUES, ALLOCATOR_VARIABLES, KnownMisuse, Misuses, load_misuses
 from ..knobs.versions import within
 from ..language import N_
 from ..model.diagnosis import Misuse
 from ..model.events import EventKind
-from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..readers.log.launch import pasted_dashes, server_options
-from .environment import ALLOCATOR_VARIABLES
-from .frames import frames_of
+
+if TYPE_CHECKING:
+    from ..model.evidence import Evidence
 
 _MOST = 20
 _MOST_VALUES = 8
@@ -39,6 +40,8 @@ def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
 
 
 def _all(finder: MisuseFinder, evidence: Evidence) -> Iterator[Misuse]:
+    from .frames import frames_of  # its patterns are no use to `check`, which has no frames
+
     commands = [(evidence.command, N_("command line"))] if evidence.command else []
     commands += [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
     for command, where in commands:

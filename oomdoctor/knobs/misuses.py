@@ -64,6 +64,7 @@ class KnownMisuse:
         return " ".join(filter(None, parts))
 
 
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 ALLOCATOR_VALUES = {
     "size of at least 20": N_("It is at least 20 (MiB)"),
     "share between 0 and 1": N_("It lies between 0 and 1, and is neither"),

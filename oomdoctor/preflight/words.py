@@ -9,10 +9,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..facts.environment import ALLOCATOR_VARIABLES
 from ..facts.misuses import MisuseFinder
 from ..knobs.load import load_knobs
-from ..knobs.misuses import load_misuses
+from ..knobs.misuses import ALLOCATOR_VARIABLES, load_misuses
 from ..language import N_, _
 from ..model.diagnosis import Misuse
 from ..readers.log.launch import server_options

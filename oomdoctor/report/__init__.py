@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from ..model.diagnosis import Diagnosis
+if TYPE_CHECKING:
+    from ..model.diagnosis import Diagnosis
 
 FORMATS = ("html", "json", "markdown", "slack", "jira", "terminal")
 
