@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import click
 from ..errors import UsageError
 from ..language import _
 from .command import SpokenCommand
-from .options import ENGINES, NamedPath, language_option, share, size_option
-from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
+from .options import ENGINES, NamedPath, language_option, share, shares, size_option
+from .output import FORMATS, FormName, deliver, spare_inputs, text_format, text_width
 
 if TYPE_CHECKING:
     from ..estimate.adapters import Lora
@@ -53,11 +54,11 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 )
 @click.option(
     "--headroom",
-    callback=share,
-    metavar="SHARE",
-    default="10%",
+    callback=shares,
+    metavar="SHARE[-SHARE]",
+    default="10-20%",
     show_default=True,
-    help="What is to be left of the card.",
+    help="What is to be left of the card: at least the first; what also leaves the second is told apart.",
 )
 @click.option(
     "--weights", callback=size_option, metavar="SIZE", help="Bytes of the weights, instead of what the files say."
@@ -90,6 +91,12 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 )
 @click.option("--lora", metavar="RANK|PATH", help="Adapters of that rank, or as an adapter_config.json says.")
 @click.option("--lora-targets", metavar="NAMES", help="Matrices with adapters: q_proj,v_proj (default), or all-linear.")
+@click.option("--dora", is_flag=True, help="The adapters are DoRA's: with a magnitude for each output.")
+@click.option(
+    "--base",
+    type=click.Choice(["nf4", "nf4-double"]),
+    help="What the frozen matrices are quantised in (QLoRA): four bits, or with their scales quantised too.",
+)
 @click.option(
     "--launch-config",
     type=NamedPath(path_type=Path),
@@ -99,7 +106,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
     "--format",
     "output_format",
     type=FormName(FORMATS),
-    help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
+    help="Default: by the suffix of --output, else terminal.",
 )
 @click.option("--output", type=NamedPath(path_type=Path), help="Write to this file instead of standard output.")
 @language_option
@@ -116,7 +123,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
     _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
-    chosen = output_format or default_format(output)
+    chosen = output_format or text_format(output)
     text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
     spare_inputs(output, [*model_files(model), asked["lengths"], asked["launch_config"]], _("is the model or was read"))
     deliver(text, output)
@@ -128,7 +135,7 @@ _ONLY_INFERENCE = (
 )  # fmt: skip
 _ONLY_TRAINING = (
     "optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing", "bucket_view", "lora",
-    "lora_targets", "launch_config",
+    "lora_targets", "dora", "base", "launch_config",
 )  # fmt: skip
 
 
@@ -197,7 +204,8 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
         capacity_bytes=_capacity(asked),
         context=asked["context"] or default_context(model),
         concurrency=asked["concurrency"],
-        headroom=asked["headroom"],
+        headroom=asked["headroom"][0],
+        comfort=asked["headroom"][1],
         tensor_parallel=asked["tp"],
         fraction=asked["fraction"],
         keys=kinds[0] if kinds else None,
@@ -229,8 +237,6 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
 
 
 def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
-    from dataclasses import replace
-
     from ..estimate.training import Training, training_budget
 
     if asked["fsdp"] and asked["zero"] not in (0, 3):
@@ -248,7 +254,8 @@ def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | N
             checkpointing=asked["checkpointing"],
             zero=zero,
             ranks=asked["ranks"],
-            headroom=asked["headroom"],
+            headroom=asked["headroom"][0],
+            comfort=asked["headroom"][1],
             overhead_bytes=asked["overhead"] if measured is None else measured.bytes,
             overhead_source="--overhead" if measured is None else measured.words,
             bucket_view=asked["bucket_view"],
@@ -300,18 +307,21 @@ def _lora(asked: dict[str, Any]) -> Lora | None:
     from ..estimate.adapters import USUAL_TARGETS, Lora, read_lora
 
     named, targets = asked["lora"], asked["lora_targets"]
+    base = asked["base"] or ""
     if named is None:
-        if targets is not None:
-            raise UsageError(_("--lora-targets counts only with --lora"))
+        for name in ("lora_targets", "dora", "base"):
+            if asked[name]:
+                raise UsageError(_("--{name} counts only with --lora").format(name=name.replace("_", "-")))
         return None
     if named.isdecimal() and 0 < int(named) < 1 << 16:
         words = tuple(each.strip() for each in targets.split(",")) if targets is not None else USUAL_TARGETS
-        return Lora(int(named), words)
+        return Lora(int(named), words, dora=asked["dora"], base=base)
     if not Path(named).exists():
         raise UsageError(_("--lora {named}: neither a rank nor an adapter_config.json").format(named=repr(named)))
     if targets is not None:
         raise UsageError(_("{named} tells --lora-targets; leave it out").format(named=named))
-    return read_lora(Path(named))
+    found = read_lora(Path(named))
+    return replace(found, dora=found.dora or asked["dora"], base=base)
 
 
 def _measured(asked: dict[str, Any], engine: Engine | None) -> Measured | None:

@@ -106,6 +106,21 @@ def size_option(ctx: click.Context, param: click.Parameter, value: str | None) -
     return size
 
 
+def shares(ctx: click.Context, param: click.Parameter, value: str) -> tuple[float, float | None]:
+    """One share, or two as in `10-20%` and `0.1,0.2`: the least first."""
+    words = [word.strip() for word in value.replace(",", "-").split("-")]
+    if len(words) == 1 or not all(words):
+        return share(ctx, param, value) or 0.0, None
+    if len(words) > 2:
+        raise click.BadParameter(_("{value} is more than two shares").format(value=repr(value)), ctx, param)
+    if words[-1].endswith("%"):
+        words = [word if word.endswith("%") else f"{word}%" for word in words]
+    least, *more = (share(ctx, param, word) or 0.0 for word in words)
+    if more and more[0] <= least:
+        raise click.BadParameter(_("{value}: the second share is the larger one").format(value=repr(value)), ctx, param)
+    return least, more[0] if more else None
+
+
 def share(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """A number from 0 to 1, of a share such as `15%` or `0.15`."""
     if value is None:

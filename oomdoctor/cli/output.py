@@ -51,6 +51,11 @@ def default_format(output: Path | None) -> str:
     return "terminal" if is_terminal(sys.stdout) else "markdown"
 
 
+def text_format(output: Path | None) -> str:
+    """As `default_format`, for what is read and not pasted: plain text in a pipe too."""
+    return default_format(output) if output is not None else "terminal"
+
+
 def soften_streams() -> None:
     """Let what the locale cannot spell become `?`: a page must not die of an arrow."""
     for stream in (sys.stdout, sys.stderr):

@@ -1,12 +1,16 @@
-"""LoRA: matrices of a low rank beside frozen ones, and what a frozen layer keeps for the backward pass.
+"""LoRA and DoRA: matrices of a low rank beside frozen ones, and what a frozen layer keeps for the backward pass.
 
-    parameters   rank x (input width + output width) for each matrix that has an adapter; in float32, as PEFT makes them
+    parameters   rank x (input width + output width) for each matrix that has an adapter, and with DoRA the output
+                 width; in float32, as PEFT makes them
     activations  a frozen matrix keeps no input of its own. The norms keep their float32 copy, attention its rows, the
                  MLP its gate, activation and other half; each adapter keeps its input (a copy of its own, unless all
-                 is float32) and `rank` values
+                 is float32) and `rank` values. A base of four bits answers in the type it was asked in: with autocast
+                 and float32 norms the MLP keeps float32. DoRA keeps both answers, of the matrix and of the adapter
+    DoRA's norm  of each matrix the sum of it and its adapter, for a moment (PEFT's `DoraLinearLayer.forward`): the
+                 identity, the adapter multiplied out, the matrix, the scaled adapter and the sum
 
-Both were compared with transformers 5.24 and PEFT 0.21 on the CPU, tensor by tensor: the same to the bytes of a norm's
-root (tests/estimate/test_adapters.py has the figures).
+Activations were compared with transformers 5.24, PEFT 0.21 and bitsandbytes 0.50 on the CPU, tensor by tensor: the same
+to the bytes of a norm's root (tests/estimate/test_adapters.py has the figures).
 """
 
 from __future__ import annotations
@@ -38,6 +42,10 @@ class Lora:
     targets: tuple[str, ...] = USUAL_TARGETS
     whole: tuple[str, ...] = ()
     """Matrices that are trained themselves (PEFT's `modules_to_save`)."""
+    dora: bool = False
+    """With a trained magnitude for each output of a matrix (arXiv 2402.09353)."""
+    base: str = ""
+    """How the frozen matrices are quantised while they are loaded, one of `four_bit.BASES`; empty: as stored."""
 
 
 def read_lora(path: Path) -> Lora:
@@ -47,7 +55,7 @@ def read_lora(path: Path) -> Lora:
     kind = config.get("peft_type") if isinstance(config, dict) else None
     if kind != "LORA":
         raise InputRefused(_("{file}: peft_type is {kind}, not LORA").format(file=file, kind=repr(kind)))
-    for name in ("use_dora", "rank_pattern", "layers_to_transform", "target_parameters"):
+    for name in ("rank_pattern", "layers_to_transform", "target_parameters"):
         if config.get(name):
             raise InputRefused(_("{file}: {name} is not in the estimate").format(file=file, name=name))
     rank, targets = config.get("r"), config.get("target_modules")
@@ -57,7 +65,7 @@ def read_lora(path: Path) -> Lora:
     whole = config.get("modules_to_save") or []
     if not _are_words(names) or not _are_words(whole) or not names:
         raise InputRefused(_("{file}: the field target_modules is missing or no list of names").format(file=file))
-    return Lora(rank, tuple(sorted(names)), tuple(sorted(whole)))
+    return Lora(rank, tuple(sorted(names)), tuple(sorted(whole)), dora=config.get("use_dora") is True)
 
 
 def trained_parameters(architecture: Architecture, lora: Lora, where: object) -> int:
@@ -65,7 +73,9 @@ def trained_parameters(architecture: Architecture, lora: Lora, where: object) ->
     total = 0
     for layer, count in _layers(architecture, where):
         widths = _widths(architecture, layer)
-        total += count * sum(lora.rank * sum(widths[name]) for name in _targets(architecture, lora, where))
+        total += count * sum(
+            lora.rank * sum(widths[name]) + lora.dora * widths[name][1] for name in _targets(architecture, lora, where)
+        )
     for name in lora.whole:
         if name not in _WHOLE or architecture.vocabulary is None:
             raise InputRefused(_("{where}: what {name} has to train is not known here").format(where=where, name=name))
@@ -73,9 +83,12 @@ def trained_parameters(architecture: Architecture, lora: Lora, where: object) ->
     return total
 
 
-def frozen_layer_activations(architecture: Architecture, lora: Lora, tokens: int, precision: str, where: object) -> int:
+def frozen_layer_activations(
+    architecture: Architecture, lora: Lora, tokens: int, precision: str, where: object, four_bit: bool = False
+) -> int:
     """What autograd keeps of one layer whose own matrices are frozen, in bytes: the widest layer's."""
     element = 4 if precision == "fp32" else 2
+    answer = 4 if four_bit and precision == "bf16-mixed" else element
     copy = 2 if precision == "bf16-mixed" else 4
     targets = _targets(architecture, lora, where)
     middle = architecture.intermediate or 0
@@ -90,10 +103,31 @@ def frozen_layer_activations(architecture: Architecture, lora: Lora, tokens: int
         queries = row_elements(architecture.heads or 0, layer.key_width)
         rows = row_elements(layer.kv_heads, layer.key_width + layer.value_width)
         attention = element * (2 * queries + rows) + 4 * (architecture.heads or 0)
-        mlp = element * (3 if architecture.gated else 1) * middle
+        mlp = answer * (3 if architecture.gated else 1) * middle
         adapters = copy * (sum(inputs) + lora.rank * len(targets))
+        if lora.dora:
+            adapters += (answer + copy) * sum(widths[name][1] for name in targets)
         most = max(most, 8 * architecture.hidden + attention + mlp + adapters)
     return tokens * most
+
+
+def dora_bytes(architecture: Architecture, lora: Lora, precision: str, where: object) -> int:
+    """What DoRA's norm of one matrix takes while it is computed, of the one that takes most; 0 without it."""
+    if not lora.dora:
+        return 0
+    square, whole = {"fp32": (4, 12), "bf16-mixed": (6, 18), "bf16-pure": (4, 16)}[precision]
+    shapes = [
+        _widths(architecture, layer)[name]
+        for layer, _count in _layers(architecture, where)
+        for name in _targets(architecture, lora, where)
+    ]
+    return max(square * read * read + whole * read * written for read, written in shapes)
+
+
+def largest_matrix(architecture: Architecture, where: object) -> int:
+    """Elements of the largest matrix of a layer."""
+    layers = _layers(architecture, where)
+    return max(read * written for layer, _count in layers for read, written in _widths(architecture, layer).values())
 
 
 def _targets(architecture: Architecture, lora: Lora, where: object) -> tuple[str, ...]:

@@ -30,7 +30,19 @@ class LengthAnswer:
     tokens: int
     total_bytes: int
     """With the concurrency asked for, all of this length."""
+    max_concurrencies: tuple[int, ...]
+    """For each headroom asked for, the least first."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest context and the most sequences, of what was asked for, with this share of the card left."""
+
+    headroom: float
+    max_context: int
+    """With the concurrency asked for; 0 where none fits."""
     max_concurrency: int
+    """With the context asked for; 0 where not even one fits."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,23 @@ class Answer:
     settings: Settings
     budget: Budget
     grid: Grid
-    max_context: int
-    max_concurrency: int
+    limits: tuple[Limits, ...]
+    """For each headroom asked for, the least first; then for what the engine may take, where that leaves less."""
     pool_tokens: int | None
     """Tokens that the engine's pool holds; None where tokens take nothing, or there is no pool."""
     lengths: Lengths | None
     by_length: tuple[LengthAnswer, ...]
     notes: tuple[str, ...]
+
+    @property
+    def max_context(self) -> int:
+        """With the least headroom asked for."""
+        return self.limits[0].max_context
+
+    @property
+    def max_concurrency(self) -> int:
+        """With the least headroom asked for."""
+        return self.limits[0].max_concurrency
 
 
 def default_context(model: Model) -> int:
@@ -65,12 +87,31 @@ def answer_of(model: Model, settings: Settings, lengths: Lengths | None = None) 
         settings=settings,
         budget=budget,
         grid=grid_of(model, settings),
-        max_context=largest_context(model, settings, settings.concurrency),
-        max_concurrency=largest_concurrency(model, settings, settings.context),
+        limits=_limits(model, settings),
         pool_tokens=pool_tokens(model, settings, budget.pool_bytes),
         lengths=lengths,
         by_length=_by_length(model, settings, lengths),
         notes=_notes(model, settings),
+    )
+
+
+def _whole_share(settings: Settings) -> tuple[float, ...]:
+    """What is left of the card where the engine takes all that it may, if that is less than was asked for."""
+    left = 1 - settings.limit_bytes / settings.capacity_bytes
+    return (left,) if left < settings.headroom else ()
+
+
+def _limits(model: Model, settings: Settings) -> tuple[Limits, ...]:
+    asked = [(each, each) for each in settings.headrooms]
+    # No headroom at all is the engine's whole share.
+    wanted = [*asked, *((left, 0.0) for left in _whole_share(settings))]
+    return tuple(
+        Limits(
+            left,
+            largest_context(model, replace(settings, headroom=headroom), settings.concurrency),
+            largest_concurrency(model, replace(settings, headroom=headroom), settings.context),
+        )
+        for left, headroom in wanted
     )
 
 
@@ -97,7 +138,7 @@ def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tup
     return tuple(
         LengthAnswer(
             name, tokens, total_at(model, settings, tokens, settings.concurrency),
-            largest_concurrency(model, settings, tokens),
+            tuple(largest_concurrency(model, replace(settings, headroom=each), tokens) for each in settings.headrooms),
         )
         for name, tokens in named
     )  # fmt: skip

@@ -12,7 +12,7 @@ from .activations import inference_activations, step_size
 from .architecture import CrossAttention, State
 from .dtypes import ElementType, element_type
 from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, Engine
-from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, prompt_bytes, sequence_bytes
+from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, layers_in_words, prompt_bytes, sequence_bytes
 from .model_input import Model
 from .placement import card_bytes, layers_on_card
 
@@ -37,6 +37,9 @@ class Settings:
     context: int
     concurrency: int
     headroom: float = 0.1
+    """The least share of the card that is to be left."""
+    comfort: float | None = None
+    """A larger share, beside which everything is told as well; None: one is enough."""
     tensor_parallel: int = 1
     fraction: float | None = None
     keys: ElementType | None = None
@@ -70,6 +73,16 @@ class Settings:
         """What leaves the headroom asked for."""
         return min(self.limit_bytes, int(self.capacity_bytes * (1 - self.headroom)))
 
+    @property
+    def headrooms(self) -> tuple[float, ...]:
+        """Those asked for, the least first."""
+        return (self.headroom,) if self.comfort is None else (self.headroom, self.comfort)
+
+    def leaves(self, total_bytes: int) -> float | None:
+        """The most of the headrooms asked for that so many bytes leave; None: not even the least."""
+        kept = [each for each in self.headrooms if total_bytes <= replace(self, headroom=each).safe_bytes]
+        return kept[-1] if kept else None
+
 
 @dataclass(frozen=True)
 class Part:
@@ -96,6 +109,8 @@ class Budget:
     pool_bytes: int
     """What is left for caches of all sequences within what the engine may take."""
     verdict: str
+    waiting: int
+    """Requests that wait, as the engine's pool has no room for them at once."""
     binds: str
     reserve_bytes: int | None
     """What torch may hold beyond what is allocated, assumed; None: not an engine whose memory grows through torch."""
@@ -108,6 +123,11 @@ class Budget:
     def part(self, name: str) -> Part:
         """The part of that name."""
         return next(part for part in self.parts if part.name == name)
+
+
+def headroom_inputs(capacity_bytes: int, total_bytes: int) -> tuple[tuple[str, int | str], ...]:
+    """What is left is the card less the parts."""
+    return ((N_("bytes of the card"), capacity_bytes), (N_("bytes of all parts"), total_bytes))
 
 
 def weakest(parts: Iterable[Part]) -> str:
@@ -154,7 +174,14 @@ def budget_of(model: Model, settings: Settings) -> Budget:
         overhead,
         _cache(_on_card(model, settings), settings, kept),
         _activations(model, settings, kept),
-        Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED, _("torch's default on Hopper")),
+        Part(
+            WORKSPACE,
+            WORKSPACE_BYTES,
+            _("one workspace of cuBLAS"),
+            ((N_("bytes of a workspace"), WORKSPACE_BYTES),),
+            ASSUMED,
+            _("torch's default on Hopper"),
+        ),
         _graphs(settings),
     )
     total = sum(part.bytes for part in parts)
@@ -168,6 +195,7 @@ def budget_of(model: Model, settings: Settings) -> Budget:
         headroom_bytes=settings.capacity_bytes - total,
         pool_bytes=settings.limit_bytes - (total - cache.bytes),
         verdict=verdict_of(total, total - (settings.concurrency - 1) * (cache.bytes // settings.concurrency), settings),
+        waiting=_waiting(cache.bytes, total, settings),
         binds=_binds(parts, total, settings, model),
         reserve_bytes=reserve_of(total - overhead.bytes, RESERVE) if settings.engine is TRANSFORMERS else None,
     )
@@ -189,6 +217,14 @@ def verdict_of(total: int, with_one: int, settings: Settings) -> str:
     if total <= settings.safe_bytes:
         return FITS
     return TIGHT if (with_one if settings.engine.queues else total) <= settings.limit_bytes else NO
+
+
+def _waiting(cache_bytes: int, total: int, settings: Settings) -> int:
+    """How many of the requests find no room in the pool; 0 also where it does not hold one, as nothing starts then."""
+    limit, one = settings.limit_bytes, cache_bytes // settings.concurrency
+    if total <= limit or not settings.engine.queues or total - cache_bytes + one > limit:
+        return 0
+    return settings.concurrency - (limit - total + cache_bytes) // one
 
 
 def total_at(model: Model, settings: Settings, context: int, concurrency: int) -> int:
@@ -243,7 +279,7 @@ def _weights(model: Model, settings: Settings) -> Part:
 
 def _overhead(settings: Settings) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, _("as measured"), (), MEASURED, settings.overhead_source)
+        return measured_part(OVERHEAD, settings.overhead_bytes, settings.overhead_source)
     ranks = RANK_BYTES if settings.tensor_parallel > 1 and not settings.engine.divides_layers else 0
     formula = _("a process of this engine") + (_(" + communication of ranks") if ranks else "")
     return Part(
@@ -263,6 +299,7 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     inputs: list[tuple[str, int | str]] = [
         ("sequences", settings.concurrency), ("tokens", settings.context), (N_("bytes a token"), per_token),
         (N_("fixed bytes a sequence"), fixed), (N_("tokens a page"), settings.engine.page_tokens),
+        (N_("layers that keep something"), "; ".join(layers_in_words(model.architecture, kept))),
     ]  # fmt: skip
     formula = _("sequences x (whole pages of tokens x bytes a token + fixed bytes a sequence)")
     kinds = {type(cache).__name__ for cache in model.architecture.caches}
@@ -290,8 +327,22 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
 
 def _graphs(settings: Settings) -> Part:
     if settings.graph_bytes is not None:
-        return Part(GRAPHS, settings.graph_bytes, _("as measured"), (), MEASURED, "--graphs")
-    return Part(GRAPHS, settings.engine.graph_bytes, _("the engine's default set of batch sizes"), (), ASSUMED)
+        return measured_part(GRAPHS, settings.graph_bytes, "--graphs")
+    size = settings.engine.graph_bytes
+    if not size:
+        return Part(GRAPHS, 0, _("this engine captures none by itself"), (("engine", settings.engine.name),), COMPUTED)
+    return Part(
+        GRAPHS,
+        size,
+        _("the engine's default set of batch sizes"),
+        (("engine", settings.engine.name), (N_("bytes of the default set"), size)),
+        ASSUMED,
+    )
+
+
+def measured_part(name: str, size: int, source: str) -> Part:
+    """A part whose size somebody measured."""
+    return Part(name, size, _("as measured"), ((N_("measured bytes"), size),), MEASURED, source)
 
 
 def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model) -> str:
@@ -309,9 +360,9 @@ def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model
         return _("the weights alone are more than {named} gives").format(named=named)
     if total - sizes[CACHE] > limit:
         return _("weights, overhead and one step leave no room for a cache within {named}").format(named=named)
-    one = sizes[CACHE] // settings.concurrency
-    if total > limit and settings.engine.queues and total - sizes[CACHE] + one <= limit:
-        held = (limit - total + sizes[CACHE]) // one
+    waiting = _waiting(sizes[CACHE], total, settings)
+    if waiting:
+        held = settings.concurrency - waiting
         return _(
             "the pool within {named} holds {held} of {concurrency} requests of {context} tokens at once; "
             "the others wait"

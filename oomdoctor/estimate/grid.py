@@ -19,6 +19,23 @@ class Cell:
     context: int
     total_bytes: int
     verdict: str
+    leaves: float | None
+    """The most of the headrooms asked for that it leaves; None: not even the least."""
+    waiting: int
+    """Requests that wait for room in the engine's pool."""
+    close: bool
+    """Whether it leaves the least of the headrooms asked for, but not the most."""
+
+
+@dataclass(frozen=True)
+class Largest:
+    """What fits at most and leaves this share of the card."""
+
+    headroom: float
+    contexts: tuple[int, ...]
+    """For each concurrency; 0 where no context fits."""
+    concurrencies: tuple[int, ...]
+    """For each context."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +45,8 @@ class Grid:
     contexts: tuple[int, ...]
     concurrencies: tuple[int, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    max_contexts: tuple[int, ...]
-    """For each concurrency; 0 where no context fits."""
-    max_concurrencies: tuple[int, ...]
-    """For each context."""
+    largest: tuple[Largest, ...]
+    """For each headroom asked for, the least first."""
 
 
 def grid_of(model: Model, settings: Settings) -> Grid:
@@ -43,14 +58,26 @@ def grid_of(model: Model, settings: Settings) -> Grid:
         contexts=contexts,
         concurrencies=concurrencies,
         rows=rows,
-        max_contexts=tuple(largest_context(model, settings, count) for count in concurrencies),
-        max_concurrencies=tuple(largest_concurrency(model, settings, length) for length in contexts),
+        largest=tuple(
+            _largest(model, replace(settings, headroom=each), contexts, concurrencies) for each in settings.headrooms
+        ),
+    )
+
+
+def _largest(model: Model, settings: Settings, contexts: tuple[int, ...], concurrencies: tuple[int, ...]) -> Largest:
+    return Largest(
+        settings.headroom,
+        tuple(largest_context(model, settings, count) for count in concurrencies),
+        tuple(largest_concurrency(model, settings, length) for length in contexts),
     )
 
 
 def _cell(model: Model, settings: Settings, concurrency: int, context: int) -> Cell:
     budget = budget_of(model, replace(settings, context=context, concurrency=concurrency))
-    return Cell(concurrency, context, budget.total_bytes, budget.verdict)
+    total = budget.total_bytes
+    leaves = settings.leaves(total)
+    close = leaves is not None and leaves < settings.headrooms[-1]
+    return Cell(concurrency, context, total, budget.verdict, leaves, budget.waiting, close)
 
 
 def _contexts(longest: int | None, asked: int) -> tuple[int, ...]:

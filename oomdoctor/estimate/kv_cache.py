@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..language import _
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .dtypes import ElementType
 from .engines import LLAMA_CPP, SGLANG, SGLANG_WINDOW_SHARE, TRANSFORMERS, VLLM, Engine
@@ -116,6 +117,41 @@ def tokens_kept(cache: Cache, settings: CacheSettings, context: int) -> int:
     if settings.engine is LLAMA_CPP:
         return min(pages_of(context, page), pages_of(cache.window + settings.step_tokens, page))
     return pages_of(context, page)
+
+
+def layers_in_words(architecture: Architecture, settings: CacheSettings) -> tuple[str, ...]:
+    """What goes into the bytes of a token and of a sequence: a phrase for each kind of layer."""
+    return tuple(f"{layers} x {_layer_in_words(cache, settings)}" for cache, layers in architecture.alike)
+
+
+def _layer_in_words(cache: Cache, settings: CacheSettings) -> str:
+    kinds = " + ".join(dict.fromkeys((settings.keys.name, settings.values.name)))
+    if isinstance(cache, State):
+        columns = cache.conv_kernel - settings.engine.conv_columns_less
+        return _("state: {channels} channels x {columns} columns ({conv}) + {elements} elements ({states})").format(
+            channels=cache.conv_channels, columns=columns, conv=settings.conv.name,
+            elements=cache.recurrent_elements, states=settings.states.name,
+        )  # fmt: skip
+    if isinstance(cache, Latent):
+        if settings.expanded:
+            return _("expanded latent: {heads} heads x ({keys} + {values}), {kinds}").format(
+                heads=cache.heads, keys=cache.nope_width + cache.rope_width, values=cache.value_width, kinds=kinds
+            )
+        width = _("{rank} + {rope}").format(rank=cache.rank, rope=cache.rope_width)
+        return _("latent: ({width}), {kinds}").format(
+            width=width, kinds="fp8_ds_mla" if settings.packed_latent else settings.keys.name
+        )
+    heads = cache.kv_heads
+    if isinstance(cache, Attention) and cache.expanded_heads is not None and settings.engine is TRANSFORMERS:
+        heads = cache.expanded_heads
+    row = _("{heads} KV heads x ({keys} + {values}), {kinds}").format(
+        heads=heads, keys=cache.key_width, values=cache.value_width, kinds=kinds
+    )
+    if isinstance(cache, CrossAttention):
+        return _("cross attention: {row}").format(row=row)
+    if _is_windowed(cache, settings):
+        return _("window of {tokens}: {row}").format(tokens=cache.window, row=row)
+    return row
 
 
 def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:

@@ -101,7 +101,7 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     config, where = read_json(config_path), str(config_path)
     architecture = architecture_of(config, where)
     settings = _quantization(config, where)
-    method = None if settings is None else str(settings.get("quant_method"))[:40]
+    method = None if settings is None else _method(settings)
     kind = _stored_type(config, tensors, where) or asked
     if kind is None:
         raise InputRefused(
@@ -175,6 +175,12 @@ def _quantization(config: Any, where: str) -> dict[str, object] | None:
                 )
             )
     return None
+
+
+def _method(settings: dict[str, object]) -> str:
+    """Its name; bitsandbytes has one for two ways."""
+    eight = " 8-bit" if settings.get("load_in_8bit") is True else ""
+    return str(settings.get("quant_method"))[:40] + eight
 
 
 def config_of(path: Path) -> Path:

@@ -16,20 +16,21 @@ their sizes: gradients are freed before a step (`set_to_none`), so activations a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import InputRefused, UsageError
 from ..language import N_, _
 from ..model.units import MIB
-from .adapters import Lora, frozen_layer_activations, trained_parameters
+from .adapters import Lora, dora_bytes, frozen_layer_activations, largest_matrix, trained_parameters
 from .architecture import Architecture, Attention, Latent
-from .budget import ASSUMED, COMPUTED, MEASURED, RESERVE, WORKSPACE, Part, reserve_of
+from .budget import ASSUMED, COMPUTED, RESERVE, WORKSPACE, WORKSPACE_BYTES, Part, measured_part, reserve_of
+from .four_bit import base_bytes, is_four_bit
 from .model_input import Model
-from .tensors import logits_bytes, row_elements
+from .tensors import embedding_elements, logits_bytes, row_elements
 
 _OVERHEAD_BYTES = 500 * MIB
 _RANK_BYTES = 900 * MIB
-_WORKSPACE_BYTES = 32 * MIB
 _RESERVE_OF_CHECKPOINTS = 0.33
 """The same in three steps with checkpointing."""
 _BLOCK_8BIT = 256
@@ -60,6 +61,8 @@ class Training:
     """Stage of ZeRO; FSDP is 3."""
     ranks: int = 1
     headroom: float = 0.1
+    comfort: float | None = None
+    """A larger share that one would rather leave; None: one is enough."""
     overhead_bytes: int | None = None
     overhead_source: str = "--overhead"
     """Who measured it."""
@@ -80,6 +83,16 @@ class Training:
     """Most parameters that ZeRO 3 has gathered at once; None: those of two layers."""
 
     @property
+    def headrooms(self) -> tuple[float, ...]:
+        """Those asked for, the least first."""
+        return (self.headroom,) if self.comfort is None else (self.headroom, self.comfort)
+
+    def leaves(self, total_bytes: int) -> float | None:
+        """The most of the headrooms asked for that so many bytes leave; None: not even the least."""
+        kept = [each for each in self.headrooms if total_bytes <= int(self.capacity_bytes * (1 - each))]
+        return kept[-1] if kept else None
+
+    @property
     def tokens(self) -> int:
         """Tokens of a step on one device."""
         return self.batch * self.sequence
@@ -92,6 +105,17 @@ class Moment:
     name: str
     parts: tuple[str, ...]
     bytes: int
+
+
+@dataclass(frozen=True)
+class TrainingLimits:
+    """What fits at most and leaves this share of the card; 0 where nothing does."""
+
+    headroom: float
+    max_batch: int
+    """With the length asked for."""
+    max_sequence: int
+    """With the batch asked for."""
 
 
 @dataclass(frozen=True)
@@ -124,12 +148,15 @@ PARAMETERS, GRADIENTS, STATES, ACTIVATIONS, LOGITS, LAYER, TEMPORARY, GATHERED, 
 )  # fmt: skip
 OUTPUT = N_("logits that the loop still names")
 BUCKETS, BUFFERS = N_("buckets of gradients"), N_("buffers for communication")
+UNPACKED, NORM = N_("one matrix of four bits unpacked"), N_("DoRA's norm of one matrix")
+_FLOATS_IN_ALL = ("fp8",)
+"""Methods of which the matrices are still as many values as the parameters that they stand for."""
 
 
 def training_budget(model: Model, settings: Training) -> TrainingBudget:
     """The budget of one device. Raises InputRefused where the model does not tell what is needed."""
     parts = _parts(model, settings)
-    moments = _moments(parts)
+    moments = _moments(parts, settings.checkpointing)
     total = max(moment.bytes for moment in moments)
     safe = int(settings.capacity_bytes * (1 - settings.headroom))
     verdict = "fits" if total <= safe else "tight" if total <= settings.capacity_bytes else "no"
@@ -217,7 +244,6 @@ def state_parts(
     ranks, zero, kept = settings.ranks, settings.zero, _kept_bytes(settings)
     master = 4 * count if kept == 2 and settings.precision == "bf16-mixed" else 0
     states = state_bytes(settings.optimizer, count, hidden or 1, kept if not master else 4) + master
-    temporary = kept * count * _COPIES.get(settings.optimizer, 0) if settings.foreach else 0
 
     def shared(size: int, stage: int) -> int:
         return -(-size // ranks) if zero >= stage else size
@@ -230,22 +256,25 @@ def state_parts(
         _(" + float32 parameters") if master else ""
     )
     away, gradients = settings.offload_states, shared(kept * count, 2)
+    copies = _COPIES.get(settings.optimizer, 0) if settings.foreach else 0
     parameters = shared(kept * count + frozen_bytes, 3)
     buckets = kept * count if ranks > 1 and not zero and settings.replicates else 0
     viewed = bool(buckets) and settings.bucket_view
     on_host = _("in host memory")
-    inputs: tuple[tuple[str, int | str], ...] = (("parameters", count),)
+    inputs: tuple[tuple[str, int | str], ...] = (("parameters", count), ("ranks", ranks), (N_("ZeRO stage"), zero))
+    frozen: tuple[tuple[str, int | str], ...] = ((N_("frozen bytes"), frozen_bytes),) if frozen_bytes else ()
     return (
         Part(PARAMETERS, 0 if settings.offload_parameters else parameters,
-             on_host if settings.offload_parameters else divided(each, 3), inputs, COMPUTED, source),
+             on_host if settings.offload_parameters else divided(each, 3), (*inputs, *frozen), COMPUTED, source),
         Part(GRADIENTS, 0 if viewed or (away and zero >= 2) else gradients,
              _("views of the buckets") if viewed else on_host if away and zero >= 2
              else divided(_("parameters x {kept} bytes").format(kept=kept), 2), inputs, COMPUTED),
         Part(BUCKETS, buckets, _("as large as all gradients (DistributedDataParallel)"), inputs, COMPUTED),
         Part(STATES, 0 if away else shared(states, 1), on_host if away else divided(f"({moments})", 1),
-             (*inputs, ("ranks", ranks), (N_("ZeRO stage"), zero)), COMPUTED),
-        Part(TEMPORARY, 0 if away else shared(temporary, 1), _("one tensor for each parameter (foreach)"), (),
-             COMPUTED),
+             (*inputs, ("optimizer", settings.optimizer)), COMPUTED),
+        Part(TEMPORARY, 0 if away else shared(kept * count * copies, 1),
+             _("parameters x {kept} bytes x tensors that a foreach step makes").format(kept=kept),
+             (*inputs, (N_("tensors of a step"), copies)), COMPUTED),
     )  # fmt: skip
 
 
@@ -272,21 +301,30 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     if vocabulary is None:
         raise InputRefused(_("{path}: the field vocab_size is missing; it is not guessed").format(path=model.path))
     zero, lora, where = settings.zero, settings.lora, model.path
-    frozen = 0 if lora is None else model.weights_bytes
+    if lora is None and model.quantization not in (None, *_FLOATS_IN_ALL):
+        raise InputRefused(
+            _("{path}: weights that are stored as {stored} are not trained themselves, only adapters (--lora)").format(
+                path=model.path, stored=model.quantization
+            )
+        )
+    four_bit = lora is not None and is_four_bit(model, lora.base)
+    frozen = 0 if lora is None else frozen_bytes(model, lora, settings.precision)
     trained = count if lora is None else trained_parameters(architecture, lora, where)
     states = state_parts(trained, architecture.hidden, settings, model.weights_source, frozen)
     kept = _kept_bytes(settings) if lora is None else model.dtype.bytes_of(1)
+    if four_bit:
+        kept = 2 if settings.precision == "bf16-pure" else 4
     tokens, layers = settings.tokens, architecture.layers
     if lora is None:
         # Parameters in bfloat16 compute in it: only autocast has a float32 residual stream.
         layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
     else:
-        layer = frozen_layer_activations(architecture, lora, tokens, settings.precision, where)
+        layer = frozen_layer_activations(architecture, lora, tokens, settings.precision, where, four_bit)
     residual = kept * tokens * architecture.hidden
     activations = layers * residual if settings.checkpointing else layers * layer
     if settings.precision == "bf16-mixed" and not zero and kept == 4:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
-        activations += 2 * count
+        activations += 2 * (embedding_elements(vocabulary, architecture.hidden) if four_bit else count)
     element = 4 if settings.precision == "fp32" else 2
     logits = logits_bytes(tokens, vocabulary, element + 12)
     layer_count = max(1, layers)
@@ -298,45 +336,84 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
              ("tokens", tokens), (N_("bytes of one layer"), residual if settings.checkpointing else layer)), COMPUTED),
         Part(LOGITS, logits, each_logit.format(element=element + 12),
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
-        Part(OUTPUT, logits_bytes(tokens, vocabulary, element), each_logit.format(element=element), (), COMPUTED),
-        Part(LAYER, layer, _("what one layer keeps"), (("tokens", tokens),), COMPUTED),
+        Part(OUTPUT, logits_bytes(tokens, vocabulary, element), each_logit.format(element=element),
+             (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
+        Part(LAYER, layer, _("what one layer keeps"), (("tokens", tokens), (N_("bytes a token"), layer // tokens)),
+             COMPUTED),
+        *_of_adapters(model, settings, four_bit),
         _gathered(count, layer_count, settings),
-        Part(BUFFERS, settings.buffer_bytes, _("buckets of DeepSpeed's configuration"), (), ASSUMED),
+        Part(BUFFERS, settings.buffer_bytes, _("buckets of DeepSpeed's configuration"),
+             ((N_("bytes of buckets"), settings.buffer_bytes),), ASSUMED),
         _overhead(settings),
-        Part(WORKSPACE, _WORKSPACE_BYTES, _("one workspace of cuBLAS"), (), ASSUMED),
+        Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), ((N_("bytes of a workspace"), WORKSPACE_BYTES),),
+             ASSUMED),
     )  # fmt: skip
+
+
+def frozen_bytes(model: Model, lora: Lora, precision: str) -> int:
+    """Of the parameters beside adapters, which are not trained. Raises InputRefused for a base that is not known."""
+    return base_bytes(model, lora.base, precision) if is_four_bit(model, lora.base) else model.weights_bytes
+
+
+def weights_bytes(model: Model, settings: Training) -> int:
+    """All parameters as they are kept, on all cards together. Raises InputRefused as `training_budget` does."""
+    whole = {part.name: part.bytes for part in _parts(model, replace(settings, zero=0, offload_parameters=False))}
+    sharded = settings.precision == "bf16-mixed" and settings.zero > 0 and settings.lora is None
+    return whole[PARAMETERS] // 2 if sharded else whole[PARAMETERS]
+
+
+def _of_adapters(model: Model, settings: Training, four_bit: bool) -> Iterator[Part]:
+    """What a base of four bits and DoRA take for a moment."""
+    lora, architecture = settings.lora, model.architecture
+    if lora is None:
+        return
+    if four_bit:
+        element, largest = 4 if settings.precision == "fp32" else 2, largest_matrix(architecture, model.path)
+        yield Part(UNPACKED, element * largest, _("elements x {element} bytes").format(element=element),
+                   ((N_("elements of the largest matrix"), largest),), COMPUTED)  # fmt: skip
+    if lora.dora:
+        yield Part(NORM, dora_bytes(architecture, lora, settings.precision, model.path),
+                   _("identity, adapter multiplied out, matrix, scaled adapter, sum"), (("rank", lora.rank),),
+                   COMPUTED)  # fmt: skip
 
 
 def _gathered(count: int, layers: int, settings: Training) -> Part:
     """What ZeRO 3 has whole for a moment."""
     if settings.zero < 3:
-        return Part(GATHERED, 0, "", (), COMPUTED)
+        return Part(
+            GATHERED, 0, _("parameters are whole on every rank"), ((N_("ZeRO stage"), settings.zero),), COMPUTED
+        )
     if settings.live_parameters is None:
-        return Part(GATHERED, 2 * 2 * count // layers, _("2 layers x parameters x 2 bytes"), (), COMPUTED)
+        return Part(GATHERED, 2 * 2 * count // layers, _("2 layers x parameters x 2 bytes"),
+                    (("parameters", count), ("layers", layers)), COMPUTED)  # fmt: skip
     live = min(count, settings.live_parameters)
     return Part(GATHERED, 2 * live, _("live parameters x 2 bytes"), ((N_("live parameters"), live),), ASSUMED)
 
 
 def _overhead(settings: Training) -> Part:
     if settings.overhead_bytes is not None:
-        return Part(OVERHEAD, settings.overhead_bytes, _("as measured"), (), MEASURED, settings.overhead_source)
+        return measured_part(OVERHEAD, settings.overhead_bytes, settings.overhead_source)
     more = _RANK_BYTES if settings.ranks > 1 else 0
     return Part(
         OVERHEAD,
         _OVERHEAD_BYTES + more,
         _("a process of torch") + (_(" + communication of ranks") if more else ""),
-        (),
+        ((N_("bytes of a process"), _OVERHEAD_BYTES), (N_("bytes of communication"), more)),
         ASSUMED,
     )
 
 
-def _moments(parts: tuple[Part, ...]) -> tuple[Moment, ...]:
+def _moments(parts: tuple[Part, ...], checkpointing: bool) -> tuple[Moment, ...]:
     sizes = {part.name: part.bytes for part in parts}
     always = (PARAMETERS, STATES, OVERHEAD, WORKSPACE, GATHERED, BUCKETS, BUFFERS)
+    # A layer that is computed again has its forward pass, and with it DoRA's norms, within the backward pass.
+    norms = (NORM,) if NORM in sizes else ()
+    layer = (LAYER, *((UNPACKED,) if UNPACKED in sizes else ()), *(norms if checkpointing else ()))
     named = (
+        *(((N_("the forward pass of the last layer"), (*always, ACTIVATIONS, NORM)),) if norms else ()),
         (N_("the start of the backward pass"), (*always, ACTIVATIONS, LOGITS)),
-        (N_("the backward pass of a late layer"), (*always, ACTIVATIONS, LAYER)),
-        (N_("the end of the backward pass"), (*always, GRADIENTS, LAYER, OUTPUT)),
+        (N_("the backward pass of a late layer"), (*always, ACTIVATIONS, *layer)),
+        (N_("the end of the backward pass"), (*always, GRADIENTS, *layer, OUTPUT)),
         (
             N_("the optimizer's step"),
             (PARAMETERS, STATES, OVERHEAD, WORKSPACE, BUCKETS, BUFFERS, GRADIENTS, TEMPORARY, OUTPUT),
@@ -345,10 +422,28 @@ def _moments(parts: tuple[Part, ...]) -> tuple[Moment, ...]:
     return tuple(Moment(name, live, sum(sizes[part] for part in live)) for name, live in named)
 
 
-def _largest_batch(model: Model, settings: Training, safe: int) -> int:
-    def fits(batch: int) -> bool:
-        return max(each.bytes for each in _moments(_parts(model, replace(settings, batch=batch)))) <= safe
+def training_limits(model: Model, settings: Training) -> tuple[TrainingLimits, ...]:
+    """What fits at most, for each of the headrooms asked for."""
+    return tuple(
+        TrainingLimits(
+            headroom,
+            _largest_batch(model, settings, int(settings.capacity_bytes * (1 - headroom))),
+            _largest_sequence(model, settings, int(settings.capacity_bytes * (1 - headroom))),
+        )
+        for headroom in settings.headrooms
+    )
 
+
+def _largest_batch(model: Model, settings: Training, safe: int) -> int:
+    return _largest(lambda batch: _total(model, replace(settings, batch=batch)) <= safe)
+
+
+def _largest_sequence(model: Model, settings: Training, safe: int) -> int:
+    return _largest(lambda length: _total(model, replace(settings, sequence=length)) <= safe)
+
+
+def _largest(fits: Callable[[int], bool]) -> int:
+    """The largest number that fits, up to a million; sizes grow with it."""
     low, high = 0, 1
     while fits(high) and high < 1 << 20:
         low, high = high, 2 * high
@@ -356,6 +451,10 @@ def _largest_batch(model: Model, settings: Training, safe: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _total(model: Model, settings: Training) -> int:
+    return max(each.bytes for each in _moments(_parts(model, settings), settings.checkpointing))
 
 
 def _kv_width(architecture: Architecture) -> int:

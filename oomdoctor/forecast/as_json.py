@@ -13,16 +13,24 @@ from ..estimate.budget import (
     CACHE,
     GRAPHS,
     OVERHEAD,
+    WEIGHTS,
     WORKSPACE,
     Part,
+    Settings,
     assumed_bytes,
+    cache_settings,
     weakest,
 )
+from ..estimate.kv_cache import layers_in_words
 from ..estimate.model_input import Model
-from ..estimate.training import Training, TrainingBudget
+from ..estimate.training import ACTIVATIONS as ACTIVATIONS_KEPT
+from ..estimate.training import PARAMETERS, Training, TrainingBudget, training_limits, weights_bytes
 from ..report.json_text import json_text
 
 SCHEMA = "oomdoctor.estimate/1"
+_OF_WEIGHTS = "bytes of all tensors, whole model"
+_OF_PARAMETERS = "all parameters as they are kept, on all cards together"
+_NO_CACHE = {"known": "none", "reason": "a training keeps no keys and values from step to step"}
 _RESERVE = {"known": ASSUMED, "formula": "allocated bytes x share, beside total_bytes"}
 
 
@@ -31,7 +39,6 @@ def answer_as_json(answer: Answer) -> str:
     budget, settings, model = answer.budget, answer.settings, answer.model
     sizes = {part.name: part.bytes for part in budget.parts}
     parts = {part.name: _part(part) for part in budget.parts}
-    of_cache = {"known": parts[CACHE]["known"]}
     return json_text(
         SCHEMA,
         {
@@ -44,7 +51,8 @@ def answer_as_json(answer: Answer) -> str:
                 "concurrency": settings.concurrency,
                 "tensor_parallel": settings.tensor_parallel,
                 "headroom": settings.headroom,
-                "fraction": settings.engine.fraction if settings.fraction is None else settings.fraction,
+                "headrooms": list(settings.headrooms),
+                "fraction": _fraction(settings),
             },
             "weights_bytes": model.weights_bytes,
             "kv_bytes_per_token": budget.kv_bytes_per_token,
@@ -61,16 +69,17 @@ def answer_as_json(answer: Answer) -> str:
             "pool_bytes": budget.pool_bytes,
             "pool_tokens": answer.pool_tokens,
             "fits": budget.verdict,
+            "waiting_requests": budget.waiting,
             "binds": budget.binds,
+            "limits": [asdict(each) for each in answer.limits],
             "max_context": answer.max_context,
             "max_concurrency": answer.max_concurrency,
             "known": {
-                "weights_bytes": {
-                    "known": model.weights_known,
-                    "source": model.weights_source,
-                },
-                "kv_bytes_per_token": of_cache,
-                "kv_fixed_bytes_per_sequence": of_cache,
+                "weights_bytes": {**parts[WEIGHTS], "formula": _OF_WEIGHTS},
+                "kv_bytes_per_token": _of_layers(answer, "sum over layers of what a token adds to each"),
+                "kv_fixed_bytes_per_sequence": _of_layers(
+                    answer, "sum over layers of what a sequence keeps besides: windows, states, cross attention"
+                ),
                 "kv_bytes": parts[CACHE],
                 "activation_bytes": parts[ACTIVATIONS],
                 "overhead_bytes": parts[OVERHEAD],
@@ -84,15 +93,24 @@ def answer_as_json(answer: Answer) -> str:
                 "concurrencies": list(answer.grid.concurrencies),
                 "cells": [
                     {"concurrency": cell.concurrency, "context": cell.context, "total_bytes": cell.total_bytes,
-                     "fits": cell.verdict}
+                     "fits": cell.verdict, "leaves_headroom": cell.leaves, "waiting_requests": cell.waiting}
                     for row in answer.grid.rows for cell in row
                 ],
-                "max_contexts": list(answer.grid.max_contexts),
-                "max_concurrencies": list(answer.grid.max_concurrencies),
+                "max_contexts": list(answer.grid.largest[0].contexts),
+                "max_concurrencies": list(answer.grid.largest[0].concurrencies),
+                "by_headroom": [
+                    {"headroom": each.headroom, "max_contexts": list(each.contexts),
+                     "max_concurrencies": list(each.concurrencies)}
+                    for each in answer.grid.largest
+                ],
             },
             "lengths": None
             if answer.lengths is None
-            else {**asdict(answer.lengths), "by_length": [asdict(each) for each in answer.by_length]},
+            else {**asdict(answer.lengths), "by_length": [
+                {"name": each.name, "tokens": each.tokens, "total_bytes": each.total_bytes,
+                 "max_concurrency": each.max_concurrencies[0], "max_concurrencies": list(each.max_concurrencies)}
+                for each in answer.by_length
+            ]},
             "notes": list(answer.notes),
         }
     )  # fmt: skip
@@ -102,25 +120,52 @@ def _known_of_answer(answer: Answer) -> dict[str, Any]:
     """How the figures are known that follow from the parts: no better than the worst known of what they rest on."""
     budget, settings = answer.budget, answer.settings
     total = _sum(budget.parts)
-    limit = {"known": settings.limit_known, "formula": "capacity_bytes x fraction"}
+    limit = {
+        "known": settings.limit_known,
+        "formula": "capacity_bytes x fraction",
+        "inputs": {"capacity_bytes": settings.capacity_bytes, "fraction": _fraction(settings)},
+    }
     within = {**total, "known": ASSUMED if ASSUMED in (limit["known"], total["known"]) else total["known"]}
     beside_cache = _sum([part for part in budget.parts if part.name != CACHE])
     pool = {**beside_cache, "known": ASSUMED if limit["known"] == ASSUMED else beside_cache["known"]}
     return {
-        "total_bytes": {**total, "formula": "sum of parts"},
+        "total_bytes": {**total, "formula": "sum of parts", "inputs": {part.name: part.bytes for part in budget.parts}},
         "limit_bytes": limit,
-        "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+        "headroom_bytes": {
+            **total,
+            "formula": "capacity_bytes - total_bytes",
+            "inputs": {"capacity_bytes": settings.capacity_bytes, "total_bytes": budget.total_bytes},
+        },
         "reserve_bytes": _RESERVE,
         "pool_bytes": {**pool, "formula": "limit_bytes - parts but the cache"},
         "pool_tokens": {**pool, "formula": "whole pages of pool_bytes"},
         "fits": {**within, "formula": "total_bytes against headroom and limit_bytes"},
+        "waiting_requests": {**within, "formula": "concurrency - whole requests that pool_bytes holds"},
         "binds": within,
-        "max_context": {**within, "formula": "the largest that fits"},
-        "max_concurrency": {**within, "formula": "the largest that fits"},
+        "limits": {**within, "formula": "the largest that leaves each headroom"},
+        "max_context": {**within, "formula": "the largest that leaves the least headroom asked for"},
+        "max_concurrency": {**within, "formula": "the largest that leaves the least headroom asked for"},
         "table": within,
         "lengths": within,
         "settings": {"known": "given"},
         "model": {"known": "given", "source": "the files"},
+    }
+
+
+def _fraction(settings: Settings) -> float:
+    return settings.engine.fraction if settings.fraction is None else settings.fraction
+
+
+def _of_layers(answer: Answer, formula: str) -> dict[str, Any]:
+    """How figures of a sequence are known: of the whole model, where the part of the cache is of one card."""
+    whole = cache_settings(answer.model, answer.settings).whole
+    return {
+        "known": answer.budget.part(CACHE).known,
+        "formula": formula,
+        "inputs": {
+            "layers that keep something": "; ".join(layers_in_words(answer.model.architecture, whole)),
+            "context": answer.settings.context,
+        },
     }
 
 
@@ -131,27 +176,60 @@ def _sum(parts: Iterable[Part]) -> dict[str, Any]:
 
 def training_as_json(model: Model, settings: Training, budget: TrainingBudget) -> str:
     """Training."""
-    asked = asdict(settings)
+    asked = {**asdict(settings), "headrooms": list(settings.headrooms)}
     total = _sum(part for part in budget.parts if part.name in budget.peak.parts)
+    sizes, known = {part.name: part.bytes for part in budget.parts}, {part.name: _part(part) for part in budget.parts}
+    limits = training_limits(model, settings)
+    in_all = {"known": known[PARAMETERS]["known"], "formula": _OF_PARAMETERS, "inputs": known[PARAMETERS]["inputs"]}
     return json_text(
         SCHEMA,
         {
             "kind": "training",
             "model": _model(model),
             "settings": asked,
+            "weights_bytes": weights_bytes(model, settings),
+            "kv_bytes_per_token": None,
+            "kv_fixed_bytes_per_sequence": None,
+            "kv_bytes": None,
+            "activation_bytes": sizes[ACTIVATIONS_KEPT],
+            "overhead_bytes": sizes[OVERHEAD],
+            "workspace_bytes": sizes[WORKSPACE],
+            "graph_bytes": None,
             "total_bytes": budget.total_bytes,
             "headroom_bytes": budget.headroom_bytes,
             "reserve_bytes": budget.reserve_bytes,
             "fits": budget.verdict,
             "binds": budget.binds,
             "max_batch": budget.max_batch,
+            "max_context": limits[0].max_sequence,
+            "max_concurrency": budget.max_batch,
+            "limits": [asdict(each) for each in limits],
             "known": {
-                "total_bytes": {**total, "formula": "sum of the parts of the moment that needs most"},
-                "headroom_bytes": {**total, "formula": "capacity_bytes - total_bytes"},
+                "weights_bytes": in_all,
+                "kv_bytes_per_token": _NO_CACHE,
+                "kv_fixed_bytes_per_sequence": _NO_CACHE,
+                "kv_bytes": _NO_CACHE,
+                "activation_bytes": known[ACTIVATIONS_KEPT],
+                "overhead_bytes": known[OVERHEAD],
+                "workspace_bytes": known[WORKSPACE],
+                "graph_bytes": {"known": "none", "reason": "graphs are not in the estimate of a training"},
+                "total_bytes": {
+                    **total,
+                    "formula": "sum of the parts of the moment that needs most",
+                    "inputs": {name: sizes[name] for name in budget.peak.parts},
+                },
+                "headroom_bytes": {
+                    **total,
+                    "formula": "capacity_bytes - total_bytes",
+                    "inputs": {"capacity_bytes": settings.capacity_bytes, "total_bytes": budget.total_bytes},
+                },
                 "reserve_bytes": _RESERVE,
                 "fits": total,
                 "binds": total,
                 "max_batch": {**total, "formula": "the largest that leaves the headroom"},
+                "max_context": {**total, "formula": "the longest sequence with this batch that leaves the headroom"},
+                "max_concurrency": {**total, "formula": "max_batch: the sequences that are on one card at once"},
+                "limits": {**total, "formula": "the largest that leaves each headroom"},
                 "moments": {**_sum(budget.parts), "formula": "sum of parts"},
                 "settings": {"known": "given"},
                 "model": {"known": "given", "source": "the files"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import FITS, NO, TIGHT, weakest
+from ..estimate.budget import FITS, NO, TIGHT, Settings, weakest
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..language import N_, _, ngettext
@@ -13,14 +13,30 @@ from ..model.printable import one_line
 from ..report.bars import BudgetView, view_budget
 from ..report.html import style_sheet
 from ..report.pages import asset, render_page
-from .outline import REMARKS, cell_text, facts, headline, outline, short_tokens
+from .outline import (
+    CLOSE,
+    MARKS,
+    WAITS,
+    cell_text,
+    facts,
+    headline,
+    kind_of,
+    longest_name,
+    most_name,
+    outline,
+    share_text,
+    short_tokens,
+)
 from .training_outline import training_headline, training_outline
 
-_SHOWN = {FITS: N_("fits"), TIGHT: N_("tight"), NO: N_("no")}
+_SHOWN = {
+    FITS: N_("fits"), CLOSE: N_("fits, close"), TIGHT: N_("tight"), WAITS: N_("requests wait"), NO: N_("no"),
+}  # fmt: skip
+_COLOURS = {FITS: "fits", CLOSE: "close", TIGHT: "tight", WAITS: "waits", NO: "no"}
 _SHADES = 4
 """Steps of the heat map: how full the card is within a verdict."""
-_TABLES_TOLD_OTHERWISE = 3
-"""The first sections of an outline are the page's head, its bar and its map."""
+_FITS_AND_BUDGET, _TABLES_TOLD_OTHERWISE = slice(1, 3), 4
+"""Of an outline the first section is the page's head, the fourth its map."""
 
 
 def answer_as_html(answer: Answer) -> str:
@@ -32,25 +48,38 @@ def answer_as_html(answer: Answer) -> str:
         {
             "count": count,
             "cells": [
-                {"text": cell_text(cell), "class": _class(cell.verdict, cell.total_bytes, capacity),
-                 "verdict": _(_SHOWN[cell.verdict]), "asked": _is_asked(answer, cell.concurrency, cell.context)}
+                {"text": cell_text(cell), "class": _class(kind_of(cell), cell.total_bytes, capacity),
+                 "verdict": _(_SHOWN[kind_of(cell)]), "asked": _is_asked(answer, cell.concurrency, cell.context)}
                 for cell in row
             ],
-            "largest": f"{largest:,}" if largest else "-",
+            "largest": [f"{each.contexts[place]:,}" if each.contexts[place] else "-" for each in grid.largest],
         }
-        for count, row, largest in zip(grid.concurrencies, grid.rows, grid.max_contexts, strict=True)
+        for place, (count, row) in enumerate(zip(grid.concurrencies, grid.rows, strict=True))
     ]  # fmt: skip
+    several = len(grid.largest) > 1
     heat = {
         "contexts": [short_tokens(each) for each in grid.contexts],
+        "longest": [
+            _("longest, {share} left").format(share=share_text(each.headroom)) if several else longest_name(each, grid)
+            for each in grid.largest
+        ],
         "rows": rows,
-        "remark": _(REMARKS[answer.settings.engine.queues]),
-        "most": [str(each or "-") for each in grid.max_concurrencies],
+        "legend": _legend(answer.settings),
+        "most": [
+            {
+                "name": _("most, {share} left").format(share=share_text(each.headroom))
+                if several
+                else most_name(each, grid),
+                "counts": [str(count or "-") for count in each.concurrencies],
+            }
+            for each in grid.largest
+        ],
     }
     sections = outline(answer)
     return _page(
         answer.model, headline(answer), budget.verdict, facts(answer),
         _bar(capacity, parts, budget.headroom_bytes, budget.known), heat,
-        sections[1:2] + sections[_TABLES_TOLD_OTHERWISE:],
+        sections[_FITS_AND_BUDGET] + sections[_TABLES_TOLD_OTHERWISE:],
     )  # fmt: skip
 
 
@@ -85,7 +114,7 @@ def _page(
             ).format(path=model.path, family=model.architecture.family, number=model.architecture.layers),
             160,
         ),
-        verdict=_SHOWN[verdict],
+        verdict=_COLOURS[verdict],
         lines=lines,
         bar=bar,
         heat=heat,
@@ -100,10 +129,23 @@ def _bar(capacity: int, parts: list[BudgetPart], headroom: int, known: str) -> B
     return view_budget(Budget(N_("one card"), capacity, tuple(parts), min(headroom, 0)))
 
 
-def _class(verdict: str, total: int, capacity: int) -> str:
-    """The cell's colour: its verdict, and how full the card is within it."""
-    shade = min(_SHADES, 1 + int(_SHADES * total / capacity)) if verdict == FITS else 1
-    return f"{_SHOWN[verdict]} shade-{shade}"
+def _class(kind: str, total: int, capacity: int) -> str:
+    """The cell's colour: its kind, and how full the card is where it fits."""
+    shade = min(_SHADES, 1 + int(_SHADES * total / capacity)) if kind == FITS else 1
+    return f"{_COLOURS[kind]} shade-{shade}"
+
+
+def _legend(settings: Settings) -> list[dict[str, str]]:
+    """The kinds of cells that this engine can have: colour, mark, words."""
+    least, most = share_text(settings.headroom), share_text(settings.headrooms[-1])
+    words = {FITS: _("{share} of the card and more are left").format(share=most)}
+    if settings.comfort is not None:
+        words[CLOSE] = _("{least} to {most} are left").format(least=least, most=most)
+    words[TIGHT] = _("less than {least} is left").format(least=least)
+    if settings.engine.queues:
+        words[WAITS] = _("it starts, but requests wait for room in the pool")
+    words[NO] = _("does not start") if settings.engine.queues else _("does not fit")
+    return [{"class": f"{_COLOURS[kind]} shade-3", "mark": MARKS[kind], "words": said} for kind, said in words.items()]
 
 
 def _is_asked(answer: Answer, concurrency: int, context: int) -> bool:

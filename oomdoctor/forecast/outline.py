@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import FITS, NO, TIGHT, Part
-from ..estimate.grid import Cell
+from ..estimate.budget import (
+    ASSUMED,
+    FITS,
+    GRAPHS,
+    NO,
+    OVERHEAD,
+    TIGHT,
+    Part,
+    Settings,
+    assumed_bytes,
+    headroom_inputs,
+)
+from ..estimate.grid import Cell, Grid, Largest
+from ..estimate.training import Training
 from ..language import N_, _, pgettext
 from ..model.units import GIB, format_bytes
 from ..report.text import format_share
@@ -15,20 +27,15 @@ VERDICTS = {
     TIGHT: N_("It fits, but leaves less than the headroom asked for"),
     NO: N_("It does not fit"),
 }
-REMARKS = {
-    False: N_("~ less than the headroom asked for is left; x does not fit."),
-    True: N_(
-        "~ less than the headroom asked for is left, or some requests wait for room in the pool; x does not start."
-    ),
-}
-"""Under the map, by whether the engine lets requests wait."""
-_MARKS = {FITS: "", TIGHT: " ~", NO: " x"}
+CLOSE, WAITS = "close", "waits"
+"""Cells beside the verdicts: one that leaves only the least headroom, one that starts and lets requests wait."""
+MARKS = {FITS: "", CLOSE: "'", TIGHT: "~", WAITS: "w", NO: "x"}
 
 
 def headline(answer: Answer) -> str:
     """The answer in one sentence."""
     budget, settings = answer.budget, answer.settings
-    if budget.verdict == TIGHT and budget.total_bytes > settings.limit_bytes:
+    if budget.waiting:
         return _("It starts, but {binds}").format(binds=budget.binds)
     cards = (
         _(" on each of {cards} cards").format(cards=settings.tensor_parallel) if settings.tensor_parallel > 1 else ""
@@ -47,16 +54,18 @@ def outline(answer: Answer) -> tuple[Section, ...]:
     """The verdict first, then the budget, the map, and what the figures rest on."""
     sections = [
         Section(headline(answer), facts(answer)),
+        what_fits(answer),
         Section(
             _("Budget of one card"),
             head=(pgettext("column", "part"), pgettext("column", "size"), _("of the card"), _("how known")),
             rows=budget_rows(answer),
+            remark=_assumed(answer),
         ),
         _table(answer),
     ]
     if answer.lengths is not None:
         sections.append(_lengths(answer))
-    sections.append(Section(_("How the figures come about"), tuple(explained(part) for part in answer.budget.parts)))
+    sections.append(Section(_("How the figures come about"), explanations(answer)))
     if answer.notes:
         sections.append(Section(_("What they rest on"), answer.notes))
     return tuple(sections)
@@ -65,20 +74,9 @@ def outline(answer: Answer) -> tuple[Section, ...]:
 def facts(answer: Answer) -> tuple[str, ...]:
     """What one asks first, a sentence each."""
     budget, settings = answer.budget, answer.settings
-    left = (
-        _("{size} of the card are left").format(size=format_bytes(budget.headroom_bytes))
-        if budget.headroom_bytes >= 0
-        else _("{size} are missing").format(size=format_bytes(-budget.headroom_bytes))
-    )
     lines = [
-        _("{left}; {share} % headroom was asked for").format(left=left, share=f"{100 * settings.headroom:.0f}"),
+        left_line(settings, budget.total_bytes),
         _("what binds: {binds}").format(binds=budget.binds),
-        _("largest context with {concurrency} at once: {tokens}").format(
-            concurrency=settings.concurrency, tokens=_tokens(answer.max_context)
-        ),
-        _("most at once with {context} tokens each: {most}").format(
-            context=f"{settings.context:,}", most=answer.max_concurrency or _("not even one")
-        ),
         _("each further token of a sequence adds {size} (whole model)").format(
             size=format_bytes(budget.kv_bytes_per_token)
         ),
@@ -94,7 +92,11 @@ def facts(answer: Answer) -> tuple[str, ...]:
     if answer.pool_tokens is not None:
         share = answer.pool_tokens / settings.context
         lines.append(
-            _("the engine's pool: {pool}, {pool_tokens} tokens, {share} requests of {context}").format(
+            _(
+                "the engine's pool, with {taken} of the card taken: {pool}, {pool_tokens} tokens, {share} requests of"
+                " {context}"
+            ).format(
+                taken=f"{settings.limit_bytes / settings.capacity_bytes:.2f}",
                 pool=format_bytes(max(budget.pool_bytes, 0)),
                 pool_tokens=f"{answer.pool_tokens:,}",
                 share=f"{share:.2f}",
@@ -102,6 +104,57 @@ def facts(answer: Answer) -> tuple[str, ...]:
             )
         )
     return tuple(lines)
+
+
+def left_line(settings: Settings | Training, total_bytes: int) -> str:
+    """What is left of the card, and which of the headrooms asked for that is."""
+    left = settings.capacity_bytes - total_bytes
+    if left < 0:
+        return _("{size} are missing").format(size=format_bytes(-left))
+    kept = settings.leaves(total_bytes)
+    if kept is None:
+        wanted = _("less than the {share} asked for").format(share=share_text(settings.headroom))
+    elif kept == settings.headrooms[-1]:
+        wanted = _("at least the {share} asked for").format(share=share_text(kept))
+    else:
+        wanted = _("{least}, but not {most}").format(least=share_text(kept), most=share_text(settings.headrooms[-1]))
+    return _("{size} of the card are left ({left}): {wanted}").format(
+        size=format_bytes(left), left=share_text(left / settings.capacity_bytes), wanted=wanted
+    )
+
+
+def share_text(share: float) -> str:
+    """`8 %`, `12.5 %`."""
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def what_fits(answer: Answer) -> Section:
+    """The largest context and the most requests, for each headroom, and for all that the engine takes."""
+    settings = answer.settings
+    asked = len(settings.headrooms)
+    whole = (
+        _("{share}: all that the engine takes")
+        if settings.limit_bytes < settings.capacity_bytes
+        else _("{share}: the whole card")
+    )
+    rows = [
+        (
+            share_text(each.headroom) if place < asked else whole.format(share=share_text(each.headroom)),
+            f"{each.max_context:,}" if each.max_context else _("none fits"),
+            f"{each.max_concurrency:,}" if each.max_concurrency else _("not even one"),
+        )
+        for place, each in enumerate(answer.limits)
+    ]  # fmt: skip
+    order = (*reversed(rows[:asked]), *rows[asked:])
+    return Section(
+        _("What fits"),
+        head=(
+            _("left of the card"),
+            _("longest with {count} at once").format(count=settings.concurrency),
+            _("most of {context} tokens").format(context=f"{settings.context:,}"),
+        ),
+        rows=order,
+    )
 
 
 def reserve_line(reserve_bytes: int, headroom_bytes: int) -> str:
@@ -126,10 +179,39 @@ def budget_rows(answer: Answer) -> tuple[tuple[str, ...], ...]:
     ]
     left = answer.budget.headroom_bytes
     rows.append(
-        (_("headroom"), format_bytes(left), format_share(left, capacity) if left > 0 else "", _(answer.budget.known))
+        (
+            _("headroom"),
+            format_bytes(left),
+            format_share(left, capacity) if left > 0 else "",
+            _("in part assumed") if assumed_bytes(answer.budget.parts) else _(answer.budget.known),
+        )
     )
     rows.append((_("the card"), format_bytes(capacity), "", pgettext("value", "given")))
     return tuple(rows)
+
+
+def _assumed(answer: Answer) -> str:
+    """How much of the sum is assumed, and how to know it."""
+    size, options = assumed_bytes(answer.budget.parts), {OVERHEAD: "--overhead", GRAPHS: "--graphs"}
+    if not size:
+        return ""
+    named = [options[part.name] for part in answer.budget.parts if part.known == ASSUMED and part.name in options]
+    said = _("{size} of it are assumed").format(size=format_bytes(size))
+    measures = _("; what was measured goes into {options}").format(options=_(", ").join(named)) if named else ""
+    return _("{sentence}.").format(sentence=said + measures)
+
+
+def explanations(answer: Answer) -> tuple[str, ...]:
+    """Each part, and what is left, with its formula."""
+    budget, settings = answer.budget, answer.settings
+    left = Part(
+        N_("headroom"),
+        budget.headroom_bytes,
+        _("the card - all parts"),
+        headroom_inputs(settings.capacity_bytes, budget.total_bytes),
+        budget.known,
+    )
+    return tuple(explained(part) for part in (*budget.parts, left))
 
 
 def explained(part: Part) -> str:
@@ -166,8 +248,28 @@ def short_tokens(tokens: int) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """GiB, with a mark where it is not within the headroom."""
-    return size_text(cell.total_bytes) + _MARKS[cell.verdict]
+    """GiB, with a mark where it does not leave all headrooms asked for."""
+    return size_text(cell.total_bytes) + MARKS[kind_of(cell)]
+
+
+def kind_of(cell: Cell) -> str:
+    """Its verdict, or CLOSE or WAITS where that says more."""
+    if cell.waiting:
+        return WAITS
+    return CLOSE if cell.close else cell.verdict
+
+
+def legend(settings: Settings) -> str:
+    """What the marks mean."""
+    least, most = share_text(settings.headroom), share_text(settings.headrooms[-1])
+    words = [_("no mark: {share} of the card and more are left").format(share=most)]
+    if settings.comfort is not None:
+        words.append(_("' {least} to {most}").format(least=least, most=most))
+    words.append(_("~ less than {least}").format(least=least))
+    if settings.engine.queues:
+        words.append(_("w it starts, but requests wait for room in the pool"))
+    words.append(_("x does not start") if settings.engine.queues else _("x does not fit"))
+    return _("{sentence}.").format(sentence=_("; ").join(words))
 
 
 def size_text(size_bytes: int, unit: int = GIB) -> str:
@@ -179,23 +281,54 @@ def size_text(size_bytes: int, unit: int = GIB) -> str:
 def _table(answer: Answer) -> Section:
     grid = answer.grid
     rows = [
-        (str(count), *(cell_text(cell) for cell in row), _short_largest(largest))
-        for count, row, largest in zip(grid.concurrencies, grid.rows, grid.max_contexts, strict=True)
+        (
+            str(count),
+            *(cell_text(cell) for cell in row),
+            *(_short_largest(each.contexts[place]) for each in grid.largest),
+        )
+        for place, (count, row) in enumerate(zip(grid.concurrencies, grid.rows, strict=True))
     ]
-    rows.append((pgettext("column", "most"), *(str(each or "-") for each in grid.max_concurrencies), ""))
+    rows.extend(
+        (most_name(each, grid), *(str(count or "-") for count in each.concurrencies), *("" for _each in grid.largest))
+        for each in grid.largest
+    )
     return Section(
         _("GiB of one card, by requests at once (rows) and context (columns)"),
-        head=(_("at once"), *(short_tokens(each) for each in grid.contexts), pgettext("column", "longest")),
+        head=(
+            _("at once"),
+            *(short_tokens(each) for each in grid.contexts),
+            *(longest_name(each, grid) for each in grid.largest),
+        ),
         rows=tuple(rows),
-        remark=_(REMARKS[answer.settings.engine.queues]),
+        remark=legend(answer.settings) + (" " + _(_LARGEST) if len(grid.largest) > 1 else ""),
     )
+
+
+_LARGEST = N_(
+    "The last columns: the longest context that leaves that much; the last rows: the most requests at once that do."
+)
+
+
+def longest_name(each: Largest, grid: Grid) -> str:
+    """The head of the column of largest contexts."""
+    return pgettext("column", "longest") if len(grid.largest) == 1 else share_text(each.headroom)
+
+
+def most_name(each: Largest, grid: Grid) -> str:
+    """The head of the row of largest concurrencies."""
+    return pgettext("column", "most") if len(grid.largest) == 1 else share_text(each.headroom)
 
 
 def _lengths(answer: Answer) -> Section:
     lengths = answer.lengths
     assert lengths is not None
     rows = tuple(
-        (each.name, f"{each.tokens:,}", format_bytes(each.total_bytes), str(each.max_concurrency or "-"))
+        (
+            each.name,
+            f"{each.tokens:,}",
+            format_bytes(each.total_bytes),
+            *(str(most or "-") for most in each.max_concurrencies),
+        )
         for each in answer.by_length
     )
     count = answer.settings.concurrency
@@ -203,14 +336,20 @@ def _lengths(answer: Answer) -> Section:
         _("{requests} requests, {mean} tokens on average").format(
             requests=f"{lengths.requests:,}", mean=f"{lengths.mean:,.0f}"
         ),
-        head=("", pgettext("column", "tokens"), _("with {count} at once").format(count=count), _("most at once")),
+        head=(
+            "",
+            pgettext("column", "tokens"),
+            _("with {count} at once").format(count=count),
+            *(
+                _("most at once")
+                if len(answer.grid.largest) == 1
+                else _("most, {share} left").format(share=share_text(each.headroom))
+                for each in answer.grid.largest
+            ),
+        ),
         rows=rows,
         remark=_("The longest decides: one such request must fit beside the others, however rare it is."),
     )
-
-
-def _tokens(count: int) -> str:
-    return _("{count} tokens").format(count=f"{count:,}") if count else _("none fits")
 
 
 def _short_largest(count: int) -> str:

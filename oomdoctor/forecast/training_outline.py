@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.adapters import trained_parameters
+from ..estimate.four_bit import DOUBLE, SINGLE
 from ..estimate.model_input import Model
-from ..estimate.training import Training, TrainingBudget
+from ..estimate.training import Training, TrainingBudget, training_limits
 from ..language import _, ngettext, pgettext
 from ..model.units import format_bytes
-from .outline import VERDICTS, explained, reserve_line
+from .outline import VERDICTS, explained, left_line, reserve_line, share_text
 
 
 def training_headline(budget: TrainingBudget, settings: Training) -> str:
@@ -26,14 +27,9 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
     """The verdict, the moments of a step, the parts, how they come about."""
     count = f"{model.parameters:,}" if model.parameters is not None else _("not known")
     facts = (
-        _("headroom: {headroom}; {share} % was asked for").format(
-            headroom=format_bytes(budget.headroom_bytes), share=f"{100 * settings.headroom:.0f}"
-        ),
+        left_line(settings, budget.total_bytes),
         reserve_line(budget.reserve_bytes, budget.headroom_bytes),
         _("what binds: {binds}").format(binds=budget.binds),
-        _("largest batch with {sequence} tokens: {max_batch}").format(
-            sequence=f"{settings.sequence:,}", max_batch=budget.max_batch or _("not even one")
-        ),
         ngettext(
             "parameters: {count}; {optimizer}, {precision}, ZeRO stage {zero} on {number} rank",
             "parameters: {count}; {optimizer}, {precision}, ZeRO stage {zero} on {number} ranks",
@@ -53,6 +49,7 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
     peak = budget.peak.parts
     return (
         Section(training_headline(budget, settings), facts),
+        _what_fits(model, settings),
         Section(
             _("Moments of a step"),
             head=(pgettext("column", "moment"), pgettext("column", "needs")),
@@ -71,13 +68,37 @@ def training_outline(model: Model, settings: Training, budget: TrainingBudget) -
     )
 
 
+def _what_fits(model: Model, settings: Training) -> Section:
+    """The largest batch and the longest sequence, for each headroom."""
+    rows = tuple(
+        (
+            share_text(each.headroom),
+            f"{each.max_batch:,}" if each.max_batch else _("not even one"),
+            f"{each.max_sequence:,}" if each.max_sequence else _("none fits"),
+        )
+        for each in reversed(training_limits(model, settings))
+    )
+    return Section(
+        _("What fits"),
+        head=(
+            _("left of the card"),
+            _("largest batch of {sequence} tokens").format(sequence=f"{settings.sequence:,}"),
+            _("longest with a batch of {batch}").format(batch=settings.batch),
+        ),
+        rows=rows,
+    )
+
+
 def _adapters(model: Model, settings: Training) -> tuple[str, ...]:
     """What is trained, where that is not all."""
     lora = settings.lora
     if lora is None:
         return ()
+    base = {SINGLE: _(", in four bits"), DOUBLE: _(", in four bits with their scales quantised as well")}
     return (
-        _("LoRA of rank {rank} on {targets}: {count} parameters are trained, the others are frozen").format(
+        _("{kind} of rank {rank} on {targets}: {count} parameters are trained, the others are frozen{base}").format(
+            kind="DoRA" if lora.dora else "LoRA",
+            base=base.get(lora.base, ""),
             rank=lora.rank,
             targets=_(", ").join((*lora.targets, *lora.whole)),
             count=f"{trained_parameters(model.architecture, lora, model.path):,}",
