@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -123,6 +124,7 @@ def run(
     if model is not None:
         configuration_of(model)
         kept = _to_keep(model)
+    settings = _settings_to_keep(command)
     options = RunOptions(
         output=output,
         name=name,
@@ -132,7 +134,8 @@ def run(
         history=history,
         keep_output_bytes=keep_output,
         model=kept,
-        launch_config=_launch_config(command),
+        launch_config=settings.get("launch_config"),
+        trainer_settings=settings.get("trainer_settings"),
     )
     try:
         outcome = run_command(command, options)
@@ -160,19 +163,44 @@ def _to_keep(model: Path) -> dict[str, object] | None:
         return None
 
 
-def _launch_config(command: tuple[str, ...]) -> dict[str, object] | None:
-    """What to keep of the launcher's file that the command names; None where it names none that is there."""
-    if not any(word.startswith(("--deepspeed", "--config_file", "--config-file")) for word in command):
-        return None  # before anything is loaded, for the command waits
+def _settings_to_keep(command: tuple[str, ...]) -> dict[str, dict[str, object]]:
+    """What to keep of the files of a launcher and of a trainer that the command reads, by the name of the option."""
+    if not any(_may_name_settings(word) for word in command):
+        return {}  # before anything is loaded, for the command waits
+    from ..bundle.redact import mask_text
     from ..estimate.kept import launch_config_to_keep
+    from ..estimate.launch_config import default_accelerate_file
+    from ..facts.trainer_file import trainer_file_options, trainer_files
     from ..facts.trainer_options import trainer_options
 
+    kept: dict[str, dict[str, object]] = {}
     try:
-        named = (Path(name) for name in trainer_options(shlex.join(command)).files)
+        line = shlex.join(command)
+        files = trainer_files(command, trainer_options(line).files)
+        by_file = trainer_file_options(files)
+        if by_file:
+            kept["trainer_settings"] = {"paths": [mask_text(str(path)) for path in files], "options": by_file}
+        read = trainer_options(line, by_file)
+        named = [Path(name) for name in read.files]
+        if read.takes_accelerates_default:
+            named.append(default_accelerate_file(os.environ))
         found = next((path for path in named if path.is_file()), None)
-        return None if found is None else launch_config_to_keep(found)
+        if found is not None:
+            kept["launch_config"] = launch_config_to_keep(found)
     except (OSError, ValueError):
-        return None  # it is the command's to complain of
+        return kept  # it is the command's to complain of
+    return kept
+
+
+def _may_name_settings(word: str) -> bool:
+    """Whether a word may be a file of settings, a folder with adapters, or a launcher that has a file of its own."""
+    named = word.partition("=")[2] if word.startswith("-") else word
+    if named.lower().endswith((".yaml", ".yml", ".json")) or Path(word).name == "accelerate" or word == "accelerate":
+        return True
+    try:
+        return len(named) < 4000 and os.path.isfile(os.path.join(named, "adapter_config.json"))
+    except ValueError:
+        return False
 
 
 def _take_signals_to_conclude() -> None:

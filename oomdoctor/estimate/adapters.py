@@ -31,7 +31,7 @@ _GATED, _PLAIN = ("gate_proj", "up_proj", "down_proj"), ("up_proj", "down_proj")
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _WHOLE = ("embed_tokens", "lm_head")
 _MOST_RANK = 1 << 16
-_CONFIG = "adapter_config.json"
+ADAPTER_CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Lora:
 
 def read_lora(path: Path) -> Lora:
     """What an `adapter_config.json` of PEFT says. Raises InputRefused for what is not known here."""
-    file = path / _CONFIG if path.is_dir() else path
+    file = path / ADAPTER_CONFIG if path.is_dir() else path
     config = read_json(file)
     kind = config.get("peft_type") if isinstance(config, dict) else None
     if kind != "LORA":

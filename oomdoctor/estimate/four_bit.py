@@ -15,20 +15,13 @@ from ..errors import InputRefused
 from ..language import _
 from .architecture import Architecture
 from .model_input import Model
+from .parameters import packed_bytes
 from .tensors import embedding_elements
 
 SINGLE, DOUBLE = "nf4", "nf4-double"
 BASES = (SINGLE, DOUBLE)
 METHOD = "bitsandbytes"
-_BLOCK, _BLOCK_OF_SCALES = 64, 256
 _WIDE = 4
-
-
-def packed_bytes(values: int, double: bool) -> int:
-    """So many values with their scales."""
-    blocks = -(-values // _BLOCK)
-    scales = blocks + 4 * -(-blocks // _BLOCK_OF_SCALES) if double else 4 * blocks
-    return -(-values // 2) + scales
 
 
 def unpacked_elements(architecture: Architecture, where: object) -> int:

@@ -62,6 +62,13 @@ def read_launch_config(path: Path) -> LaunchConfig:
     return _of_accelerate(section, path)
 
 
+def default_accelerate_file(variables: Mapping[str, str]) -> Path:
+    """The file that `accelerate launch` reads where no --config_file is named (its `default_config_file`)."""
+    cache = variables.get("XDG_CACHE_HOME") or str(Path(variables.get("HOME") or "~").expanduser() / ".cache")
+    home = variables.get("HF_HOME") or str(Path(cache) / "huggingface")
+    return Path(home).expanduser() / "accelerate" / "default_config.yaml"
+
+
 def _of_deepspeed(config: Mapping[str, Any], path: Path) -> LaunchConfig:
     sharding = config.get("zero_optimization")
     sharding = sharding if isinstance(sharding, dict) else {}

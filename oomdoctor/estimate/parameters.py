@@ -21,6 +21,9 @@ from .architecture import Architecture, Attention, Cache, CrossAttention, Latent
 from .families import UNCOUNTED
 from .tensors import embedding_elements, projection_elements
 
+_BLOCK, _BLOCK_OF_SCALES = 64, 256
+"""Values, and scales, that share one scale in bitsandbytes."""
+
 
 def count_parameters(architecture: Architecture, where: str) -> int:
     """Parameters of the model. Raises InputRefused where the configuration does not tell them."""
@@ -102,13 +105,20 @@ def _mlps(architecture: Architecture) -> int:
     return experts.layers * (each + shared) + dense
 
 
+def packed_bytes(values: int, double: bool) -> int:
+    """So many values of four bits with their scales, as bitsandbytes keeps them (four_bit.py has the source)."""
+    blocks = -(-values // _BLOCK)
+    scales = blocks + 4 * -(-blocks // _BLOCK_OF_SCALES) if double else 4 * blocks
+    return -(-values // 2) + scales
+
+
 def quantised_parts(
     architecture: Architecture, parameters: int, quantization: Mapping[str, object]
 ) -> tuple[int, int] | None:
     """Bytes of the weights quantised as `quantization_config` says, and how many stay floats; None: an unknown method.
 
     fp8 has one byte; mxfp4 is for experts only, 17 bytes for 32 values; AWQ and GPTQ have `bits` and, for each group, a
-    half-precision scale and a zero point.
+    half-precision scale and a zero point; bitsandbytes has four bits and a scale for 64 of a layer's matrices.
     """
     method = quantization.get("quant_method")
     plain = embedding_elements(architecture.vocabulary or 0, architecture.hidden) * (1 if architecture.tied else 2)
@@ -119,6 +129,9 @@ def quantised_parts(
         return inside * 17 // 32, parameters - inside
     if method == "fp8":
         return parameters - plain, plain
+    if method == "bitsandbytes" and quantization.get("load_in_4bit") is True and experts is None:
+        plain += (2 * architecture.layers + 1) * architecture.hidden
+        return packed_bytes(parameters - plain, quantization.get("bnb_4bit_use_double_quant") is True), plain
     bits, group = quantization.get("bits"), quantization.get("group_size")
     if method in ("awq", "gptq") and isinstance(bits, int) and isinstance(group, int) and 0 < bits <= 8 and group > 0:
         inside = parameters - plain

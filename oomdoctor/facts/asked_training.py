@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..errors import InputRefused
 from ..estimate.adapters import USUAL_TARGETS, Lora, trained_parameters
 from ..estimate.dtypes import element_type
+from ..estimate.four_bit import SINGLE, is_four_bit
 from ..estimate.kept import kept_launch_config
 from ..estimate.launch_config import LaunchConfig
 from ..estimate.model_input import Model, loaded_as
-from ..estimate.training import Training
+from ..estimate.training import Training, frozen_bytes
 from ..language import _
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
@@ -21,8 +22,11 @@ from ..readers.log.launch import launch_program
 from .asked_settings import capacity_of, options_of
 from .census import speaking_censuses
 from .deriver import failed_devices
+from .trainer_file import kept_options
 from .trainer_options import MIXED, NARROW, WIDE, TrainerOptions, optimizer_of
 
+_PACKED = "uint8"
+"""As which bitsandbytes keeps two values of four bits."""
 _NARROW = ("bfloat16", "float16")
 _TRAINS = ("backward", "optimizer-step", "loss")
 
@@ -42,7 +46,9 @@ class AskedTraining:
     @property
     def frozen_bytes(self) -> int:
         """Of the parameters beside adapters, which are not trained."""
-        return self.model.weights_bytes if self.settings.lora is not None and self.model is not None else 0
+        if self.settings.lora is None or self.model is None:
+            return 0
+        return frozen_bytes(self.model, self.settings.lora, self.settings.precision)
 
 
 def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> AskedTraining | None:
@@ -57,7 +63,7 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
     line, groups = _line(evidence), _groups(evidence, member)
     lora = _lora(line, groups, model)
     if lora is not None and model is not None:
-        model = _as_held(model, groups)
+        model = _as_held(model, lora, groups)
     count = _parameters(groups, facts, model, lora)
     if count is None:
         return None
@@ -90,7 +96,10 @@ def training_of(evidence: Evidence, facts: FactSet, model: Model | None) -> Aske
 
 
 def _line(evidence: Evidence) -> TrainerOptions:
-    return TrainerOptions(options_of(evidence), launch_program(evidence.command) if evidence.command else None)
+    """What `run` kept of the trainer's file of settings, and what the launch line says, which overrules it."""
+    kept = next((run.trainer_settings for run in evidence.runs if run.trainer_settings is not None), None)
+    options = {**kept_options(kept), **options_of(evidence)}
+    return TrainerOptions(options, launch_program(evidence.command) if evidence.command else None)
 
 
 def _kept_file(evidence: Evidence) -> LaunchConfig:
@@ -111,17 +120,18 @@ def _lora(line: TrainerOptions, groups: Sequence[CensusGroup], model: Model | No
     if lora is None or model is None:
         raise InputRefused(
             _(
-                "adapters (LoRA) are estimated where --lora-r at the launch line tells their rank, and --model the"
-                " matrices beside them"
+                "adapters (LoRA) are estimated where --lora-r at the launch line, or the trainer's file that `run`"
+                " kept, tells their rank, and --model the matrices beside them"
             )
         )
-    return lora
+    packed = any(group.category == "parameters" and group.largest_dtype == _PACKED for group in groups)
+    return replace(lora, base=SINGLE) if packed and not is_four_bit(model, lora.base) else lora
 
 
-def _as_held(model: Model, groups: Sequence[CensusGroup]) -> Model:
-    """Frozen parameters in the type that most parameters have."""
+def _as_held(model: Model, lora: Lora, groups: Sequence[CensusGroup]) -> Model:
+    """Frozen parameters in the type that most parameters have; those of four bits are told otherwise."""
     held = _largest(groups, "parameters")
-    if held is None:
+    if held is None or is_four_bit(model, lora.base):
         return model
     return loaded_as(model, element_type("float32" if _element_bytes(held) == 4 else str(held.largest_dtype)))
 
@@ -141,7 +151,9 @@ def _groups(evidence: Evidence, member: str | None) -> Sequence[CensusGroup]:
 
 
 def _largest(groups: Sequence[CensusGroup], category: str) -> CensusGroup | None:
-    return max((g for g in groups if g.category == category), key=lambda group: group.bytes, default=None)
+    """That is not of packed values, which have no type of their own."""
+    found = (group for group in groups if group.category == category and group.largest_dtype != _PACKED)
+    return max(found, key=lambda group: group.bytes, default=None)
 
 
 def _element_bytes(group: CensusGroup) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import InputRefused
 from ..estimate.adapters import ALL_LINEAR, Lora
+from ..estimate.four_bit import DOUBLE, SINGLE
 from ..estimate.launch_config import STRATEGIES, LaunchConfig, with_default_buffers
 from ..language import _
 from ..readers.log.launch import launch_options, launch_program
@@ -25,7 +26,7 @@ _TRAINERS_BATCH = "per-device-train-batch-size"
 _OF_ONE_CARD = (_TRAINERS_BATCH, "train-micro-batch-size-per-gpu", "micro-batch-size")
 _BATCH = (*_OF_ONE_CARD, "train-batch-size", "batch-size", "batch")
 _SEQUENCE = ("max-seq-length", "max-seq-len", "seq-length", "seq-len", "sequence-length", "max-length", "cutoff-len",
-             "block-size", "seq")  # fmt: skip
+             "block-size", "sequence-len", "seq")  # fmt: skip
 _STAGE = ("zero-stage", "zero")
 _CHECKPOINTING = ("gradient-checkpointing", "checkpointing", "activation-checkpointing", "recompute-activations")
 _OPTIMIZER = ("optim", "optimizer", "opt")
@@ -34,14 +35,29 @@ _ADAPTERS = ("lora", "peft", "adapter")
 _RANK = ("lora-r", "lora-rank")
 _TARGETS = ("lora-target-modules", "lora-target", "lora-targets", "lora-modules")
 _WHOLE = ("lora-modules-to-save", "modules-to-save")
-_NOT_ESTIMATED = ("load-in-4bit", "load-in-8bit", "quantization-bit", "use-dora", "dora", "qlora", "use-qlora")
+_FOUR_BIT = ("load-in-4bit", "use-4bit", "qlora", "use-qlora")
+_BITS = "quantization-bit"
+_DOUBLE = ("bnb-4bit-use-double-quant", "use-bnb-nested-quant", "use-nested-quant", "use-double-quant",
+           "double-quantization", "double-quant")  # fmt: skip
+_DORA = ("use-dora", "dora", "peft-use-dora")
+_ALL_LINEAR = "lora-target-linear"
+"""axolotl's switch for all matrices."""
+_NOT_ESTIMATED = ("load-in-8bit",)
 _DEEPSPEED_FILES = ("deepspeed", "deepspeed-config", "deepspeed-config-file")
 _ACCELERATES_FILE = "config-file"
 _SHARDED_BY_FILE = ("deepspeed", "accelerate")
 """Launchers whose sharding stands in a file of their own."""
 _ON_HOST = ("cpu", "nvme")
+_MODES = ("bf16", "fp16", "mixed-precision", "precision", "momentum", "use-peft", "finetuning-type", "adapter", "lora")
 _TRAINS = (*_OF_ONE_CARD, *_CHECKPOINTING, "optim", "optimizer", "gradient-accumulation-steps",
            "learning-rate", "lr", "num-train-epochs", "zero-stage", "train-batch-size")  # fmt: skip
+
+
+NAMES = frozenset((
+    *_BATCH, *_SEQUENCE, *_STAGE, *_CHECKPOINTING, *_OPTIMIZER, *_TYPE, *_RANK, *_TARGETS, *_WHOLE, *_FOUR_BIT, _BITS,
+    *_DOUBLE, *_DORA, _ALL_LINEAR, *_NOT_ESTIMATED, *_DEEPSPEED_FILES, *_MODES, *_TRAINS,
+))  # fmt: skip
+"""Those that are understood in a trainer's file of settings."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +171,11 @@ class TrainerOptions:
         return tuple(str(self.options[name]) for name in names if self.options.get(name))
 
     @property
+    def takes_accelerates_default(self) -> bool:
+        """Whether accelerate looks for the file of its own folder, as none is named."""
+        return self.program == "accelerate" and not self.options.get(_ACCELERATES_FILE)
+
+    @property
     def replicates(self) -> bool:
         """Whether an option is about DistributedDataParallel."""
         return any("ddp" in name for name in self.options)
@@ -173,27 +194,36 @@ class TrainerOptions:
         Raises InputRefused where it has some whose rank is not told, or weights that are not as they are stored.
         """
         for name in _NOT_ESTIMATED:
-            if is_on(self.options, name) and self.options[name] not in ("None", "none"):
+            if self._is_told(name):
                 raise InputRefused(_("what --{name} does to the weights is not in the estimate").format(name=name))
-        if not self.adapters:
+        bits = self.options.get(_BITS) if self._is_told(_BITS) else None
+        if bits not in (None, "4"):
+            raise InputRefused(_("what --{name} does to the weights is not in the estimate").format(name=_BITS))
+        packed = bits is not None or self.options.get("adapter") == "qlora" or any(map(self._is_told, _FOUR_BIT))
+        if not self.adapters and not packed:
             return None
         rank = number(self.options, *_RANK)
         if rank is None:
             raise InputRefused(
                 _(
-                    "the rank of its adapters (LoRA) is not told; name it with --lora-r at its launch line, or ask"
-                    " `oomdoctor estimate --train` with --lora"
+                    "the rank of its adapters (LoRA) is not told; name it with --lora-r at its launch line or in the"
+                    " file of settings that it names, or ask `oomdoctor estimate --train` with --lora"
                 )
             )
         named = self.names(*_TARGETS)
-        if named in (("all",), (ALL_LINEAR,)):
+        if named in (("all",), (ALL_LINEAR,)) or self._is_told(_ALL_LINEAR):
             named = (ALL_LINEAR,)
-        return Lora(rank, named or targets, self.names(*_WHOLE))
+        double = any(map(self._is_told, _DOUBLE))
+        base = (DOUBLE if double else SINGLE) if packed else ""
+        return Lora(rank, named or targets, self.names(*_WHOLE), any(map(self._is_told, _DORA)), base)
+
+    def _is_told(self, name: str) -> bool:
+        return is_on(self.options, name) and (self.options[name] or "true").lower() not in ("none", "null")
 
     @property
     def targets_are_told(self) -> bool:
         """Whether the matrices that have adapters are named."""
-        return bool(self.names(*_TARGETS))
+        return bool(self.names(*_TARGETS)) or self._is_told(_ALL_LINEAR)
 
     def names(self, *options: str) -> tuple[str, ...]:
         """The words of the first of these options that has any, divided by blanks or commas."""
@@ -201,10 +231,10 @@ class TrainerOptions:
         return tuple(found.replace(",", " ").split())
 
 
-def trainer_options(command: str) -> TrainerOptions:
-    """Of a launch line; of an option given twice the last."""
+def trainer_options(command: str, by_file: Mapping[str, str | None] | None = None) -> TrainerOptions:
+    """Of a launch line; of an option given twice the last. What a file of settings says, the line overrules."""
     options = {name.replace("_", "-"): value for name, value in launch_options(command)}
-    return TrainerOptions(options, launch_program(command))
+    return TrainerOptions({**(by_file or {}), **options}, launch_program(command))
 
 
 def number(options: Mapping[str, str | None], *names: str, least: int = 1) -> int | None:

@@ -262,6 +262,8 @@ class RunRecord:
     """What was kept of the model that `run --model` named."""
     launch_config: Mapping[str, object] | None = None
     """What was kept of the launcher's file that the command named."""
+    trainer_settings: Mapping[str, object] | None = None
+    """What was kept of the trainer's own file of settings."""
     complete: bool = True
     """False: the supervisor did not write its last record."""
     received_signals: tuple[int, ...] = ()

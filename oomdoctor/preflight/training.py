@@ -15,9 +15,10 @@ from ..errors import InputRefused
 from ..estimate.adapters import ALL_LINEAR, USUAL_TARGETS, Lora
 from ..estimate.budget import ASSUMED, FITS, NO
 from ..estimate.dtypes import element_type
-from ..estimate.launch_config import LaunchConfig, read_launch_config
+from ..estimate.launch_config import LaunchConfig, default_accelerate_file, read_launch_config
 from ..estimate.model_input import Model, loaded_as
 from ..estimate.training import GRADIENTS, PARAMETERS, STATES, Training, TrainingBudget, training_budget
+from ..facts.trainer_file import trainer_file_options, trainer_files
 from ..facts.trainer_options import MIXED, NARROW, WIDE, TrainerOptions, optimizer_of, trainer_options
 from ..language import _
 from ..model.units import exact_size, format_bytes
@@ -75,12 +76,28 @@ def is_training(setup: Setup) -> bool:
     """Whether the command's options or its script say that it trains."""
     names = script_names(setup).names
     written = "backward" in names or any(name.endswith("trainer") for name in names)
-    return setup.command.engine is None and (trainer_options(setup.command.text).trains or written)
+    return setup.command.engine is None and (_line(setup).trains or written)
+
+
+def _line(setup: Setup) -> TrainerOptions:
+    """What the command says, and the trainer's files of settings that it names."""
+    return trainer_options(setup.command.text, trainer_file_options(_settings_files(setup)))
+
+
+def _settings_files(setup: Setup) -> tuple[Path, ...]:
+    return trainer_files(setup.command.words, trainer_options(setup.command.text).files)
+
+
+def _launcher_files(setup: Setup, line: TrainerOptions) -> tuple[Path, ...]:
+    """Those that the command names; else accelerate's own, where it would take that."""
+    default = default_accelerate_file({**setup.variables, **setup.command.assigned})
+    own = (default,) if line.takes_accelerates_default and default.is_file() else ()
+    return (*(Path(each) for each in line.files), *own)
 
 
 def training_finding(setup: Setup, model: Model, card: Card, *, trains: bool) -> Finding:
     """The judgement. Where it is not sure that the command `trains`, what a training needs is told, and no more."""
-    asker = _Asker(setup, trainer_options(setup.command.text), card)
+    asker = _Asker(setup, _line(setup), card)
     try:
         found, missing = asker.range_of(model), asker.missing()
     except InputRefused as error:
@@ -118,8 +135,8 @@ class _Asker:
 
     def __init__(self, setup: Setup, line: TrainerOptions, card: Card) -> None:
         self.line, self._setup, self._card = line, setup, card
-        self._names = script_names(setup, line.files)
-        self._files = tuple(Path(each) for each in line.files)
+        self._files = _launcher_files(setup, line)
+        self._names = script_names(setup, (*line.files, *(str(each) for each in _settings_files(setup))))
 
     @property
     def trains_all(self) -> bool:
@@ -196,6 +213,7 @@ class _Asker:
             words.append("--checkpointing")
         if lora is not None:
             words.append(f"--lora {lora.rank} --lora-targets {','.join(lora.targets)}")
+            words.extend(["--dora"] * lora.dora + [f"--base {lora.base}"] * bool(lora.base))
         return " ".join(words)
 
     def _file(self) -> LaunchConfig:
@@ -277,13 +295,13 @@ class _Asker:
             light = replace(light, batch=-(-light.batch // heavy.ranks))
             assumed.append(_("that the batch is that of one card"))
         if light.lora is not None and not self.line.targets_are_told:
-            light = replace(light, lora=Lora(light.lora.rank, USUAL_TARGETS, light.lora.whole))
+            light = replace(light, lora=replace(light.lora, targets=USUAL_TARGETS))
             assumed.append(_("adapters of all matrices"))
         return light
 
     def _models(self, model: Model, lora: Lora | None, assumed: list[str]) -> list[Model]:
         """As it may be loaded: the type counts where parameters are frozen."""
-        if lora is None or self._setup.asked.dtype is not None:
+        if lora is None or lora.base or self._setup.asked.dtype is not None:
             return [model]
         told = self.line.parameters_type
         if told is not None:
@@ -356,7 +374,9 @@ def _whole_step(step: _Step, card: Card) -> str:
 def _how(step: _Step) -> Iterator[str]:
     settings = step.settings
     if settings.lora is not None:
-        yield f", LoRA {settings.lora.rank}"
+        yield f", {'DoRA' if settings.lora.dora else 'LoRA'} {settings.lora.rank}"
+        if settings.lora.base:
+            yield _(", four bits")
     if settings.zero:
         yield f", ZeRO {settings.zero} x {settings.ranks}"
     elif settings.ranks > 1:

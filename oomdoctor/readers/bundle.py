@@ -97,6 +97,7 @@ def read_run(path: Path, shown: str = "") -> StoredRun:
         unseen=_unseen(bundle.supervisor),
         model=_kept(bundle.supervisor, "model"),
         launch_config=_kept(bundle.supervisor, "launch-config"),
+        trainer_settings=_kept(bundle.supervisor, "trainer-settings"),
         complete=bundle.complete,
         received_signals=_numbers(end.data.get("received"), _size) if end else (),
     )

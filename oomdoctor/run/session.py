@@ -60,6 +60,8 @@ class RunOptions:
     """What to keep of the model that the command runs, for the reports."""
     launch_config: Mapping[str, object] | None = None
     """What to keep of the launcher's file that the command names, likewise."""
+    trainer_settings: Mapping[str, object] | None = None
+    """What to keep of the trainer's own file of settings, likewise."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,8 @@ def _write_manifest(writer: BundleWriter, command: Sequence[str], options: RunOp
         writer.append("model", {"kept": options.model})
     if options.launch_config is not None:
         writer.append("launch-config", {"kept": options.launch_config})
+    if options.trainer_settings is not None:
+        writer.append("trainer-settings", {"kept": options.trainer_settings})
 
 
 def _environment(

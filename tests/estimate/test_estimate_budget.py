@@ -121,10 +121,11 @@ def test_the_map_holds_the_setting_asked_for(llama: Model) -> None:
     assert 5000 in grid.contexts
     assert 11 in grid.concurrencies
     assert list(grid.contexts) == sorted(set(grid.contexts))
-    for row, largest in zip(grid.rows, grid.max_contexts, strict=True):
+    (only,) = grid.largest
+    for row, largest in zip(grid.rows, only.contexts, strict=True):
         for cell in row:
             assert (cell.verdict == "fits") == (cell.context <= largest)
-    for column, most in enumerate(grid.max_concurrencies):
+    for column, most in enumerate(only.concurrencies):
         for row in grid.rows:
             assert (row[column].verdict == "fits") == (row[column].concurrency <= most)
 
@@ -144,9 +145,54 @@ def test_one_long_request_decides(llama: Model, tmp_path: Path) -> None:
     answer = answer_of(llama, Settings(VLLM, 40 * GIB, 1, 4), lengths)
     assert answer.settings.context == 120_000
     assert (answer.budget.verdict, answer.max_concurrency) == ("tight", 1)
-    assert [each.max_concurrency for each in answer.by_length] == sorted(
-        (each.max_concurrency for each in answer.by_length), reverse=True
+    assert [each.max_concurrencies for each in answer.by_length] == sorted(
+        (each.max_concurrencies for each in answer.by_length), reverse=True
     )
+
+
+def test_both_ends_of_the_headroom_are_told_apart(llama: Model) -> None:
+    """GIVEN 10 and 20 % WHEN a cell leaves the one but not the other THEN it says so, and each end has its largest."""
+    settings = Settings(VLLM, 40 * GIB, 4096, 32, headroom=0.1, comfort=0.2)
+    grid = grid_of(llama, settings)
+    least, most = grid.largest
+    assert (least.headroom, most.headroom) == (0.1, 0.2)
+    kinds = set()
+    for row, longest, longer in zip(grid.rows, most.contexts, least.contexts, strict=True):
+        for cell in row:
+            wanted = 0.2 if cell.context <= longest else 0.1 if cell.context <= longer else None
+            assert (cell.leaves, cell.close, cell.verdict == "fits") == (wanted, wanted == 0.1, wanted is not None)
+            kinds.add(wanted)
+    for column, (few, many) in enumerate(zip(most.concurrencies, least.concurrencies, strict=True)):
+        assert few <= many
+        for row in grid.rows:
+            cell = row[column]
+            wanted = 0.2 if cell.concurrency <= few else 0.1 if cell.concurrency <= many else None
+            assert cell.leaves == wanted
+    assert kinds == {0.2, 0.1, None}
+    limits = answer_of(llama, settings).limits
+    assert [round(each.headroom, 2) for each in limits] == [0.1, 0.2, 0.08]
+    by_hand = [largest_concurrency(llama, replace(settings, headroom=each), 4096) for each in (0.1, 0.2, 0.0)]
+    assert [each.max_concurrency for each in limits] == by_hand
+
+
+def test_requests_that_wait_are_no_failure_and_no_tight_fit(llama: Model) -> None:
+    """The pool of the figure that vLLM prints: 57.55 requests are 57, and seven of 64 wait."""
+    answer = answer_of(llama, Settings(VLLM, 80 * GIB, 8192, 64, comfort=0.2))
+    assert (answer.budget.waiting, answer.budget.verdict) == (7, "tight")
+    assert answer.pool_tokens is not None
+    assert answer.pool_tokens // 8192 == 57
+    assert [(round(each.headroom, 2), each.max_concurrency) for each in answer.limits] == [
+        (0.1, 55),
+        (0.2, 47),
+        (0.08, 57),
+    ]
+    cells = [cell for row in answer.grid.rows for cell in row]
+    for cell in cells:
+        room = answer.settings.limit_bytes - (cell.total_bytes - cell.concurrency * cell.context * 131_072)
+        wait = cell.concurrency - min(cell.concurrency, room // (cell.context * 131_072))
+        assert cell.waiting == wait
+    assert any(cell.waiting for cell in cells)
+    assert not answer_of(llama, Settings(TRANSFORMERS, 24 * GIB, 8192, 64)).budget.waiting
 
 
 @pytest.mark.parametrize(

@@ -193,9 +193,108 @@ def test_the_terminal_has_eighty_columns(model: Path, engine: str) -> None:
     text = answered(model, "--gpu", "80GiB", "--context", 5000, "--engine", engine, "--format", "terminal")
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "It fits: 1 x 5,000 tokens need" in text
-    assert re.search(r"^  at once .* longest$", text, re.M)
-    assert "largest context with 1 at once:" in text
+    assert re.search(r"^  at once .* 10 % +20 %$", text, re.M)
+    assert re.search(r"^  left of the card +longest with 1 at once +most of 5,000 tokens$", text, re.M)
     assert "what binds:" in text
+
+
+def test_a_pipe_gets_the_text_of_a_terminal(model: Path) -> None:
+    """No entities and backslashes, as Markdown has them, where nobody renders it."""
+    text = answered(model, "--gpu", "80GiB", "--context", 5000, "--engine", "vllm", "--concurrency", 200)
+    assert text == answered(
+        model, "--gpu", "80GiB", "--context", 5000, "--engine", "vllm", "--concurrency", 200, "--format", "terminal"
+    )
+    assert "< 0.1 %" in text
+    assert not re.search(r"&lt;|\\[~<-]|^\|", text, re.M)
+    trained = answered(model, "--gpu", "80GiB", "--train")
+    assert not re.search(r"&lt;|\\[~<-]|^\|", trained, re.M)
+
+
+def test_the_map_has_a_mark_for_each_kind(model: Path) -> None:
+    text = answered(model, "--gpu", "40GiB", "--context", 4096, "--engine", "vllm", "--concurrency", 32)
+    assert set(re.findall(r"[0-9]\.[0-9](['~wx]?)(?=  |$)", text)) >= {"", "'", "w"}
+    assert "w it starts, but requests wait for room in the pool" in text
+    page = answered(
+        model, "--gpu", "40GiB", "--context", 4096, "--engine", "vllm", "--concurrency", 32, "--format", "html"
+    )
+    assert {"fits", "close", "waits"} <= set(re.findall(r'<td class="([a-z]+) shade', page))
+    assert page.count('class="heat-key') == 5
+    assert "requests wait</span>" in page
+    one = answered(model, "--gpu", "40GiB", "--context", 4096, "--headroom", "15%")
+    assert "'" not in one.partition("by requests at once")[2].partition("How the figures")[0]
+    assert re.search(r"^  at once .* longest$", one, re.M)
+
+
+@pytest.mark.parametrize("share", ["20-10%", "10-20-30%", "100%", "10-100%", "x", "10%-", "-5%"])
+def test_a_headroom_that_is_none_is_refused(model: Path, share: str) -> None:
+    assert isinstance(called(model, "--gpu", "80GiB", "--headroom", share).exception, click.BadParameter)
+
+
+def test_a_headroom_is_one_share_or_two(model: Path) -> None:
+    for given, wanted in (("15%", [0.15]), ("0.1,0.25", [0.1, 0.25]), ("5%-20%", [0.05, 0.2]), ("0", [0.0])):
+        assert as_json(model, "--gpu", "80GiB", "--headroom", given)["settings"]["headrooms"] == wanted
+    assert as_json(model, "--gpu", "80GiB")["settings"]["headrooms"] == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("engine", ["transformers", "vllm", "sglang", "llama.cpp"])
+def test_each_figure_has_formula_inputs_and_how_it_is_known(model: Path, engine: str) -> None:
+    asked = ("--gpu", "80GiB", "--engine", engine, "--context", 4096)
+    for options in (asked, (*asked, "--overhead", "1GiB", "--graphs", "1GiB")):
+        found = as_json(model, *options)
+        for part in found["parts"]:
+            assert part["formula"], part
+            assert part["inputs"], part
+            assert part["known"] in ("computed", "measured", "assumed")
+        for name in ("weights_bytes", "kv_bytes_per_token", "kv_fixed_bytes_per_sequence", "activation_bytes",
+                     "overhead_bytes", "workspace_bytes", "graph_bytes", "total_bytes", "headroom_bytes"):  # fmt: skip
+            assert found["known"][name]["formula"], name
+            assert found["known"][name]["inputs"], name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--fsdp", "--ranks", "8"), ("--ranks", "4"), ("--lora", "16", "--base", "nf4", "--dora"),
+     ("--checkpointing", "--optimizer", "sgd", "--overhead", "1GiB")],
+)  # fmt: skip
+def test_training_has_the_same_names(model: Path, options: tuple[str, ...]) -> None:
+    found = as_json(model, "--gpu", "80GiB", "--train", "--seq", 512, *options)
+    for part in found["parts"]:
+        assert part["formula"], part
+        assert part["inputs"], part
+    sizes = {part["name"]: part["bytes"] for part in found["parts"]}
+    assert found["activation_bytes"] == sizes["activations kept for backward"]
+    assert found["overhead_bytes"] == sizes["context and libraries"]
+    assert found["weights_bytes"] >= sizes["parameters"]
+    for name in ("kv_bytes_per_token", "kv_fixed_bytes_per_sequence", "kv_bytes", "graph_bytes"):
+        assert found[name] is None
+        assert found["known"][name]["known"] == "none"
+        assert found["known"][name]["reason"]
+    assert found["max_concurrency"] == found["max_batch"] == found["limits"][0]["max_batch"]
+    longest = found["max_context"]
+    if longest:
+        again = as_json(model, "--gpu", "80GiB", "--train", "--seq", longest, *options)
+        assert again["fits"] == "fits"
+        assert as_json(model, "--gpu", "80GiB", "--train", "--seq", longest + 1, *options)["fits"] != "fits"
+
+
+def test_weights_of_a_training_are_those_of_all_cards(model: Path) -> None:
+    whole = as_json(model, "--gpu", "80GiB", "--train")["weights_bytes"]
+    assert whole == 4 * 8_030_261_248
+    assert as_json(model, "--gpu", "80GiB", "--train", "--fsdp", "--ranks", 8)["weights_bytes"] == 2 * 8_030_261_248
+
+
+def test_four_bits_and_dora_reach_the_figures(model: Path) -> None:
+    def total(*options: str) -> int:
+        return int(as_json(model, "--gpu", "80GiB", "--train", "--lora", 16, *options)["total_bytes"])
+
+    assert total("--base", "nf4-double") < total("--base", "nf4")
+    assert total("--dora") > total()
+    for options in (("--dora",), ("--base", "nf4")):
+        with pytest.raises(UsageError, match="counts only with --lora"):
+            raise called(model, "--gpu", "80GiB", "--train", *options).exception
+    text = answered(model, "--gpu", "80GiB", "--train", "--lora", 16, "--base", "nf4", "--dora")
+    assert "DoRA of rank 16 on q_proj, v_proj" in text
+    assert "in four bits" in text
 
 
 def test_markdown_is_one_for_a_ticket(model: Path) -> None:

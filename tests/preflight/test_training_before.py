@@ -190,7 +190,7 @@ def test_adapters_are_judged_as_the_command_tells_them(llama: Path) -> None:
     every = trained(llama, *told)
     assert every.figures["total_bytes"] == total_of(llama, precision="bf16-pure", lora=Lora(16, ("all-linear",)))
     assert "adapters of all matrices" in trained(llama, *told, gpu=60).why
-    for more, why in ((("--load_in_4bit",), "load-in-4bit"), (("--lora_target_modules", "mixer"), "'mixer'")):
+    for more, why in ((("--load_in_8bit",), "load-in-8bit"), (("--lora_target_modules", "mixer"), "'mixer'")):
         refused = trained(llama, *told, *more)
         assert (refused.level, why in refused.why) == (Level.UNSEEN, True)
     unranked = trained(llama, "python", "train.py", *HOUSE, "--use_peft")
