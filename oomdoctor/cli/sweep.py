@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> fl
     "--format",
     "output_format",
     type=FormName(FORMATS),
-    help="Default: by the suffix of --output; terminal on a terminal; md in a pipe.",
+    help="Default: by the suffix of --output, else terminal.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND...")
@@ -117,7 +118,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
     state = State(folder, _measured(recipe, tuple(each.name for each in variables)), variables, asked["fresh"])
     progress = _Progress(variables, asked["on"])
     try:
-        progress.resume(len(state.outcomes()), folder)
+        progress.resume(state.outcomes(), folder)
         wishes = Wishes(asked["headroom"], asked["on"], asked["repeat"], asked["every"], asked["runs"])
         swept = conduct(variables, recipe, wishes, state, say, progress.begins, progress.ended)
     finally:
@@ -177,8 +178,11 @@ class _Progress:
 
     def __init__(self, variables: Any, on: str | None) -> None:
         self._variables, self._on = variables, on
+        self._run: list[Any] = []
 
-    def resume(self, count: int, folder: Path) -> None:
+    def resume(self, cells: Iterable[Any], folder: Path) -> None:
+        self._run = list(cells)
+        count = len(self._run)
         if count:
             before = ngettext(
                 "{number} setting was measured before, in {folder}",
@@ -188,9 +192,19 @@ class _Progress:
             say(before.format(number=count, folder=folder))
 
     def begins(self, cell: Any, number: int) -> None:
+        from ..sweep.plan import step_from
         from ..sweep.variables import setting
 
-        say(_("run {number}: {setting} …").format(number=number, setting=setting(self._variables, cell)))
+        near = step_from(self._run, cell)
+        self._run.append(cell)
+        words = _("run {number}: {setting} …").format(number=number, setting=setting(self._variables, cell))
+        for variable, before, now in zip(self._variables, near or cell, cell, strict=True):
+            if before != now:
+                words = _("run {number}, {variable} {before} -> {now}: {setting} …").format(
+                    number=number, variable=variable.name, before=variable.values[before],
+                    now=variable.values[now], setting=setting(self._variables, cell),
+                )  # fmt: skip
+        say(words)
 
     def ended(self, cell: Any, number: int, attempt: Any) -> None:
         from ..sweep.outline import attempt_text

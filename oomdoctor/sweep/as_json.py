@@ -9,6 +9,7 @@ from .conduct import Swept
 from .map import Entry, Growth, Map
 from .measure import Recipe
 from .outcomes import Attempt, Peak
+from .plan import step_from
 from .variables import Cell, values_of
 
 SCHEMA = "oomdoctor.sweep/1"
@@ -53,9 +54,19 @@ def _entry(found: Map, entry: Entry) -> dict[str, Any]:
         "error_bytes": entry.error_bytes,
         "left_bytes": entry.left_bytes,
         "peak": None if entry.peak is None else _peak(entry.peak),
+        "step_from": _step_from(found, entry),
         "larger_than": None if entry.smaller is None else _values(found, entry.smaller),
         "runs": [] if entry.outcome is None else [_attempt(attempt) for attempt in entry.outcome.attempts],
     }
+
+
+def _step_from(found: Map, entry: Entry) -> dict[str, str] | None:
+    """Of a setting that was run the one run before that differs in one variable; null for the first."""
+    order = list(found.known.outcomes)
+    if entry.cell not in order:
+        return None
+    near = step_from(order[: order.index(entry.cell)], entry.cell)
+    return None if near is None else _values(found, near)
 
 
 def _peak(peak: Peak) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from .outcomes import Kind, Outcome
@@ -50,9 +50,12 @@ def next_cell(
     """The setting to run next; None when all is known.
 
     From the smallest, one variable at a time, each until it runs out of memory; then the smallest setting in which two
-    variables have grown; then the largest that is predicted to fit, so that the answer is one that was tried; then what
-    cannot be predicted. `safe`: settings that were tried and leave the headroom; `fitting`: those predicted to leave
-    it; `predicted`: those with any prediction. With nothing predicted every setting is run.
+    variables have grown, a step from either; then the largest that is predicted to fit, so that the answer is one that
+    was tried; then what cannot be predicted. `safe`: settings that were tried and leave the headroom; `fitting`: those
+    predicted to leave it; `predicted`: those with any prediction. With nothing predicted every setting is run.
+
+    Each setting but the first of its categories differs in one variable only from one that was run before: on the way
+    to one that does not, the setting between is run.
     """
     planes: dict[Cell, list[Cell]] = {}
     for cell in all_cells(known.variables):
@@ -62,6 +65,12 @@ def next_cell(
         if found is not None:
             return found
     return None
+
+
+def step_from(done: Iterable[Cell], cell: Cell) -> Cell | None:
+    """Of the settings that were run the nearest that differs in one variable only; None: there is none."""
+    near = [other for other in done if sum(a != b for a, b in zip(other, cell, strict=True)) == 1]
+    return max(near, key=lambda other: sum(min(a, b) for a, b in zip(other, cell, strict=True)), default=None)
 
 
 def by_size(variables: Sequence[Variable], cell: Cell) -> tuple[float, int]:
@@ -99,10 +108,22 @@ def _next_of_plane(
             return cell
     left = sorted((cell for cell in plane if is_open(cell)), key=lambda cell: by_size(known.variables, cell))
     tried = max((by_size(known.variables, cell) for cell in plane if cell in safe), default=(0.0, 0))
-    for cell in reversed(left):
-        if cell in fitting and by_size(known.variables, cell) > tried:
-            return cell
-    return next((cell for cell in left if cell not in predicted), None)
+    wanted = next((cell for cell in reversed(left) if cell in fitting and by_size(known.variables, cell) > tried), None)
+    if wanted is None:
+        wanted = next((cell for cell in left if cell not in predicted), None)
+    return None if wanted is None else _on_the_way(known, plane, wanted)
+
+
+def _on_the_way(known: Knowledge, plane: Sequence[Cell], wanted: Cell) -> Cell:
+    """The setting itself, or one between, so that it is one variable's step from one that was run in this plane."""
+    done = [cell for cell in plane if cell in known.outcomes]
+    between = wanted
+    for place in reversed(range(len(wanted))):
+        if step_from(done, between) is not None:
+            break
+        if known.variables[place].numbers is not None:
+            between = _with(between, {place: 0})
+    return wanted if known.ruled_out_by(between) is not None else between
 
 
 def _walk(variables: Sequence[Variable], smallest: Cell) -> list[Cell]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oomdoctor.sweep.outcomes import Attempt, Kind, Outcome
-from oomdoctor.sweep.plan import Knowledge, by_size, next_cell
+from oomdoctor.sweep.plan import Knowledge, by_size, next_cell, plane_of, step_from
 from oomdoctor.sweep.variables import Cell, Variable, all_cells, parse_variables
 
 
@@ -70,6 +70,50 @@ def test_the_largest_that_is_predicted_to_fit_is_tried_and_no_smaller_one() -> N
     assert next_cell(known, [(1, 1)], fitting, predicted) == (2, 2)
     tried = Knowledge(variables, {**done, (2, 2): outcome(Kind.RAN)}, {})
     assert next_cell(tried, [(1, 1), (2, 2)], fitting, predicted) is None
+
+
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.integers(0, 1),
+    st.integers(0, 1 << 16),
+    st.integers(0, 1 << 16),
+    st.floats(1, 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_each_run_is_one_variable_away_from_one_before(
+    sizes: list[int], categories: int, fits: int, predicts: int, limit: float
+) -> None:
+    """GIVEN any predictions WHEN settings are chosen THEN each but the first of its categories is one step from an
+    earlier one."""
+    numbers = [f"v{place}={','.join(str(value) for value in range(1, size + 1))}" for place, size in enumerate(sizes)]
+    variables = over(*numbers, *(["kind=a,b"] if categories else []))
+    cells = list(all_cells(variables))
+    fitting = [cell for place, cell in enumerate(cells) if fits >> place % 16 & 1]
+    predicted = {*fitting, *(cell for place, cell in enumerate(cells) if predicts >> place % 16 & 1)}
+    outcomes: dict[Cell, Outcome] = {}
+    while True:
+        left = [cell for cell in fitting if cell not in outcomes]
+        asked = [cell for cell in predicted if cell not in outcomes]
+        safe = [cell for cell, found in outcomes.items() if found.kind is Kind.RAN]
+        cell = next_cell(Knowledge(variables, outcomes, {}), safe, left, asked)
+        if cell is None:
+            break
+        assert cell not in outcomes
+        first = plane_of(variables, cell) not in {plane_of(variables, other) for other in outcomes}
+        assert first or step_from(outcomes, cell) is not None
+        outcomes[cell] = outcome(Kind.RAN if by_size(variables, cell)[0] <= limit else Kind.OUT_OF_MEMORY)
+
+
+def test_on_the_way_to_a_setting_of_three_variables_the_one_between_is_run() -> None:
+    variables = over("a=1,2,3", "b=1,2,3", "c=1,2,3")
+    walk = walked(variables, lambda _: Kind.RAN)[:10]
+    outcomes = {cell: outcome(Kind.RAN) for cell in walk}
+    everything = [cell for cell in all_cells(variables) if cell not in outcomes]
+    chosen = []
+    while (cell := next_cell(Knowledge(variables, outcomes, {}), list(outcomes), everything, everything)) is not None:
+        chosen.append(cell)
+        outcomes[cell] = outcome(Kind.RAN)
+    assert chosen == [(2, 2, 0), (2, 2, 2)]
 
 
 def test_what_cannot_be_predicted_is_run_the_smaller_first() -> None:
