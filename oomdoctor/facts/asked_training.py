@@ -115,7 +115,10 @@ def _lora(line: TrainerOptions, groups: Sequence[CensusGroup], model: Model | No
     """The adapters that the launch line tells; a census tells of some, but not of which rank."""
     lora = line.lora(USUAL_TARGETS)
     held = any(group.category == "parameters" and group.owner.startswith("Peft") for group in groups)
+    packed = any(group.category == "parameters" and group.largest_dtype == _PACKED for group in groups)
     if lora is None and not held:
+        if packed:
+            raise InputRefused(_("parameters of type {dtype} are not in the estimate").format(dtype=_PACKED))
         return None
     if lora is None or model is None:
         raise InputRefused(
@@ -124,7 +127,6 @@ def _lora(line: TrainerOptions, groups: Sequence[CensusGroup], model: Model | No
                 " kept, tells their rank, and --model the matrices beside them"
             )
         )
-    packed = any(group.category == "parameters" and group.largest_dtype == _PACKED for group in groups)
     return replace(lora, base=SINGLE) if packed and not is_four_bit(model, lora.base) else lora
 
 

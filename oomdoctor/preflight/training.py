@@ -15,6 +15,7 @@ from ..errors import InputRefused
 from ..estimate.adapters import ALL_LINEAR, USUAL_TARGETS, Lora
 from ..estimate.budget import ASSUMED, FITS, NO
 from ..estimate.dtypes import element_type
+from ..estimate.four_bit import is_four_bit
 from ..estimate.launch_config import LaunchConfig, default_accelerate_file, read_launch_config
 from ..estimate.model_input import Model, loaded_as
 from ..estimate.training import GRADIENTS, PARAMETERS, STATES, Training, TrainingBudget, training_budget
@@ -162,7 +163,8 @@ class _Asker:
         light = heavy if other is None else replace(heavy, zero=other, offload_states=True, offload_parameters=True)
         light = self._lighter(light, file, assumed)
         models = self._models(model, heavy.lora, assumed)
-        precisions = self._precisions(file, bool(heavy.zero), assumed)
+        four_bit = heavy.lora is not None and is_four_bit(model, heavy.lora.base)
+        precisions = self._precisions(file, bool(heavy.zero), assumed, four_bit)
         most = [_step(each, replace(heavy, precision=name)) for each in models for name in precisions]
         least = [_step(each, replace(light, precision=name)) for each in models for name in precisions]
         return _Range(
@@ -301,7 +303,7 @@ class _Asker:
 
     def _models(self, model: Model, lora: Lora | None, assumed: list[str]) -> list[Model]:
         """As it may be loaded: the type counts where parameters are frozen."""
-        if lora is None or lora.base or self._setup.asked.dtype is not None:
+        if lora is None or is_four_bit(model, lora.base) or self._setup.asked.dtype is not None:
             return [model]
         told = self.line.parameters_type
         if told is not None:
@@ -311,9 +313,15 @@ class _Asker:
         assumed.append(_("frozen parameters in float32, not as they are stored"))
         return [model, loaded_as(model, element_type("float32"))]
 
-    def _precisions(self, file: LaunchConfig, sharded: bool, assumed: list[str]) -> tuple[str, ...]:
+    def _precisions(
+        self, file: LaunchConfig, sharded: bool, assumed: list[str], four_bit: bool = False
+    ) -> tuple[str, ...]:
         """That parameters may be kept in and computed with."""
         computed, kept = self.line.precision_with(file), self.line.parameters_type
+        if four_bit:
+            # What is not quantised is made float32 by PEFT's prepare_model_for_kbit_training, which not all call.
+            assumed.append(_("embeddings and norms in float32"))
+            return (MIXED, NARROW) if computed != WIDE else (WIDE, NARROW)
         if computed == NARROW or (computed == MIXED and sharded):
             return (computed,)
         if kept is not None:

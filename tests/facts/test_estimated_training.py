@@ -25,6 +25,7 @@ from oomdoctor.estimate.training import (
 )
 from oomdoctor.facts import derive_all
 from oomdoctor.facts.estimated import Reckoned
+from oomdoctor.facts.trainer_file import trainer_file_options
 from oomdoctor.model.estimated import EstimatedPart
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, Census, CensusDevice, CensusGroup, DeviceOomRecord, StackFrame
@@ -48,12 +49,15 @@ def reckoned(
     frames: tuple[StackFrame, ...] = STEP,
     total: int = gib(80),
     launch_config: dict[str, object] | None = None,
+    settings: dict[str, str | None] | None = None,
 ) -> Reckoned:
     held = sum(group.bytes for group in groups)
     state = AllocatorState(1050.0, 0, allocated_bytes=held, reserved_bytes=held)
     census = Census(HERE, (CensusDevice(0, held, held, 0, 0),), groups)
     record = DeviceOomRecord(HERE, 1050.0, 7, 0, gib(1), total, mib(300), state, frames=frames, census=census)
-    evidence = Evidence(runs=(run(device_ooms=(record,), launch_config=launch_config),), command=command)
+    told = None if settings is None else {"paths": ["sft.yaml"], "options": settings}
+    ran = run(device_ooms=(record,), launch_config=launch_config, trainer_settings=told)
+    evidence = Evidence(runs=(ran,), command=command)
     return derive_all(evidence, model)[1]
 
 
@@ -154,7 +158,7 @@ def test_precision_optimizer_and_sharding(
     ("groups", "command", "why"),
     [
         ((PARAMETER,), "python train.py --lora-alpha 8", "the rank of its adapters (LoRA)"),
-        ((PARAMETER,), "python train.py --lora-r 8 --load-in-4bit", "--load-in-4bit"),
+        ((PARAMETER,), "python train.py --lora-r 8 --load-in-8bit", "--load-in-8bit"),
         ((replace(PARAMETER, owner="PeftModel 'm' local to f()"),), "python train.py", "LoRA"),
         ((replace(PARAMETER, largest_dtype="uint8"),), "python train.py", "parameters of type uint8"),
         ((replace(PARAMETER, largest_dtype=None),), "python train.py", "does not tell the type"),
@@ -189,6 +193,48 @@ def test_the_launchers_file_that_run_kept_tells_the_sharding(llama: Model, tmp_p
     broken = reckoned(narrow, model=llama, command=command, launch_config=launch_config_to_keep(file))
     assert broken.estimated is None
     assert "zero_optimization.stage is 9" in (broken.why_not or "")
+
+
+def test_adapters_whose_rank_stands_in_a_file_that_run_kept(llama: Model, tmp_path: Path) -> None:
+    """GIVEN a trainer's YAML, or PEFT's file WHEN its options were kept THEN the incident is reconciled with them."""
+    frozen = replace(PARAMETER, owner="PeftModel 'm' local to f()", bytes=2 * 8_030_261_248, largest_dtype="bfloat16")
+    ids = replace(IDS, largest_shape=(1, 512))
+    assert reckoned(frozen, ids, model=llama, command="python t.py sft.yaml").estimated is None
+    file = tmp_path / "sft.yaml"
+    file.write_text("use_peft: true\nlora_r: 16\nlora_target_modules: [q_proj, v_proj]\nhub_token: hf_secret\n")
+    options = trainer_file_options([file])
+    assert options == {"use-peft": "true", "lora-r": "16", "lora-target-modules": "q_proj,v_proj"}
+    found = reckoned(frozen, ids, model=llama, command="python t.py sft.yaml", settings=options)
+    expected = Training(gib(80), precision="bf16-pure", batch=1, sequence=512, lora=Lora(16))
+    budget = {part.name: part.bytes for part in training_budget(llama, expected).parts}
+    for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS):
+        assert parts_of(found)[name].estimated_bytes == budget[name]
+    # The launch line overrules the file.
+    other = reckoned(frozen, ids, model=llama, command="python t.py sft.yaml --lora_r 8", settings=options)
+    assert other.estimated is not None
+    assert other.estimated.settings.startswith("training of 3,407,872 parameters")
+
+
+def test_a_base_of_four_bits_is_seen_in_the_census(llama: Model) -> None:
+    """GIVEN packed parameters beside float ones WHEN the rank is told THEN the base counts as four bits."""
+    owner = "PeftModel 'm' local to f()"
+    packed = replace(PARAMETER, owner=owner, bytes=3_925_868_544, largest_dtype="uint8")
+    rest = replace(PARAMETER, owner=owner, bytes=4 * 1_050_939_392, largest_dtype="float32")
+    ids, command = replace(IDS, largest_shape=(1, 512)), "python t.py --lora_r 16 --bf16"
+    found = reckoned(packed, rest, ids, model=llama, command=command)
+    expected = Training(gib(80), batch=1, sequence=512, lora=Lora(16, base="nf4"))
+    budget = {part.name: part.bytes for part in training_budget(llama, expected).parts}
+    parts = parts_of(found)
+    for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS):
+        assert parts[name].estimated_bytes == budget[name]
+    assert parts[PARAMETERS].observed_bytes == packed.bytes + rest.bytes
+    double = reckoned(
+        packed, rest, ids, model=llama, command=f"{command} --load_in_4bit --bnb_4bit_use_double_quant true --use_dora"
+    )
+    lora = Lora(16, base="nf4-double", dora=True)
+    assert parts_of(double)[PARAMETERS].estimated_bytes == next(
+        part.bytes for part in training_budget(llama, replace(expected, lora=lora)).parts if part.name == PARAMETERS
+    )
 
 
 def test_adapters_whose_rank_the_launch_line_tells(llama: Model) -> None:

@@ -11,6 +11,7 @@ from estimate.files import write_config
 from preflight.given import GIB, card, only, setup
 
 from oomdoctor.estimate.adapters import Lora
+from oomdoctor.estimate.launch_config import default_accelerate_file
 from oomdoctor.estimate.model_input import read_model
 from oomdoctor.estimate.training import Training, training_budget
 from oomdoctor.preflight.finding import Finding, Level
@@ -195,6 +196,68 @@ def test_adapters_are_judged_as_the_command_tells_them(llama: Path) -> None:
         assert (refused.level, why in refused.why) == (Level.UNSEEN, True)
     unranked = trained(llama, "python", "train.py", *HOUSE, "--use_peft")
     assert (unranked.level, "rank of its adapters" in unranked.why) == (Level.UNSEEN, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lora"),
+    [
+        ("trl.yaml", "use_peft: true\nlora_r: 8\nlora_target_modules:\n- q_proj\n- v_proj\n", Lora(8)),
+        ("factory.yaml", "finetuning_type: lora\nlora_rank: 8\nlora_target: all\nquantization_bit: 4\n"
+         "double_quantization: true\n", Lora(8, ("all-linear",), base="nf4-double")),
+        ("axolotl.yml", "adapter: qlora\nlora_r: 8\nlora_target_linear: true\npeft_use_dora: true\n",
+         Lora(8, ("all-linear",), dora=True, base="nf4")),
+        ("trl.json", '{"use_peft": true, "lora_r": 8, "lora_target_modules": ["q_proj", "v_proj"]}', Lora(8)),
+        ("adapter_config.json", '{"peft_type": "LORA", "r": 8, "target_modules": ["q_proj", "v_proj"],'
+         ' "use_dora": true}', Lora(8, dora=True)),
+    ],
+)  # fmt: skip
+def test_a_trainers_own_file_tells_the_adapters(llama: Path, tmp_path: Path, name: str, text: str, lora: Lora) -> None:
+    """GIVEN a file of settings that the command names WHEN it is checked THEN the file's options count."""
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    (folder / name).write_text(text)
+    given = str(folder if name == "adapter_config.json" else folder / name)
+    told = ("python", "train.py", given, *HOUSE, "--bf16", "--torch_dtype", "bfloat16", "--optim", "adamw_torch")
+    found = trained(llama, *told, gpu=200)
+    whole = {"precision": "bf16-mixed" if lora.base else "bf16-pure", "lora": lora}
+    assert found.figures["total_bytes"] == total_of(llama, **whole), found.why
+    assert found.level is Level.FINE
+    if lora.base:  # without float32 embeddings and norms
+        assert 0 < int(found.figures["least_bytes"] or 0) < int(found.figures["total_bytes"] or 0)
+
+
+def test_accelerates_own_file_counts_where_none_is_named(llama: Path, tmp_path: Path) -> None:
+    """GIVEN default_config.yaml in accelerate's folder WHEN accelerate launch names no other THEN it is read."""
+    place = tmp_path / "hub" / "accelerate"
+    place.mkdir(parents=True)
+    file = place / "default_config.yaml"
+    file.write_text(
+        "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\n"
+        "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+    )
+    home = f"HF_HOME={tmp_path / 'hub'}"
+    told = ("env", home, "accelerate", "launch", "train.py", *HOUSE, "--optim", "adamw_torch")
+    found = trained(llama, *told, cards=8)
+    assert found.figures["zero"] == 3
+    assert found.figures["total_bytes"] == total_of(llama, zero=3, ranks=8)
+    assert default_accelerate_file({"HF_HOME": "/h"}) == Path("/h/accelerate/default_config.yaml")
+    assert default_accelerate_file({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/accelerate/default_config.yaml")
+    assert default_accelerate_file({"HOME": "/u"}) == Path("/u/.cache/huggingface/accelerate/default_config.yaml")
+    other = tmp_path / "other.yaml"
+    other.write_text("distributed_type: 'NO'\nmixed_precision: bf16\nnum_processes: 1\n")
+    named = (
+        "env",
+        home,
+        "accelerate",
+        "launch",
+        "--config_file",
+        str(other),
+        "train.py",
+        *HOUSE,
+        "--optim",
+        "adamw_torch",
+    )
+    assert trained(llama, *named).figures["zero"] == 0
 
 
 def test_a_launchers_file_that_is_not_there_leaves_it_open(llama: Path) -> None:

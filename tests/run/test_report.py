@@ -110,6 +110,17 @@ raise SystemExit(1)
 """
 
 
+def test_the_trainers_file_of_a_run_is_known_to_a_later_report(tmp_path):
+    model, file = write_config(tmp_path / "model"), tmp_path / "sft.yaml"
+    file.write_text("use_peft: true\nlora_r: 16\nbf16: true\ntorch_dtype: bfloat16\nhub_token: hunter2\n")
+    options = (str(file), "--batch", "4", "--seq", "512")
+    run(tmp_path / "i", TRAINING, "--report", "never", "--model", str(model.parent), arguments=options)
+    file.unlink()
+    later = CliRunner().invoke(oomdoctor, ["report", str(tmp_path / "i"), "--format", "json"]).stdout
+    assert json.loads(later)["estimate"]["settings"].startswith("training of 6,815,744 parameters, adamw, bf16-mixed")
+    assert not any(b"hunter2" in path.read_bytes() for path in (tmp_path / "i").rglob("*") if path.is_file())
+
+
 def test_the_launchers_file_of_a_run_is_known_to_a_later_report(tmp_path):
     model, file = write_config(tmp_path / "model"), tmp_path / "ds.json"
     file.write_text('{"bf16": {"enabled": true}, "zero_optimization": {"stage": 3}, "wandb": {"api_key": "hunter2"}}')
