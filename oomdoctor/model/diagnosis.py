@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from .devices import DeviceReading
-from .estimated import Estimated
 from .facts import FactSet, FactValue
-from .failed_request import FailedRequest
 from .source import KnownBy
-from .stack_tree import StackTree
-from .window import Window
+
+if TYPE_CHECKING:  # `check` takes a few of these forms only, and must not wait for the rest
+    from .devices import DeviceReading
+    from .estimated import Estimated
+    from .failed_request import FailedRequest
+    from .stack_tree import StackTree
+    from .window import Window
 
 
 class Confidence(str, Enum):
