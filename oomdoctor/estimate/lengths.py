@@ -1,7 +1,8 @@
 """Lengths of requests as a file tells them: the longest ones decide what fits, not the mean.
 
 A comma parts length and count (`1024,37`, `12, 288`) or thousands (`1,024`, `1,234,567`, `12,288 30`). `12,288` may be
-either: it is what the other lines of the file show a comma to be, and refused where they do not.
+either: it is what the other lines of the file show a comma to be, and refused where they do not. A bucket of a histogram
+(`128-256 40`) counts as its upper end, as a request may be that long. Words before the first number are headings.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ _MOST_LENGTH = 1 << 32
 _MOST_LINE = 10_000
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _EITHER = re.compile(r"([1-9][0-9]{0,2}),([0-9]{3})")
+_BUCKET = re.compile(r"([0-9]{1,15})\s*(?:-|\.\.|\u2013)\s*([0-9]{1,15})[\s,;:]+([0-9]{1,15})")
+_HEADING = re.compile(r"[^0-9]+")
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3}){1,4}")
 
 
@@ -79,10 +82,17 @@ class _Found:
     def __init__(self) -> None:
         self._sure, self._as_pairs, self._as_thousands = Counter[int](), Counter[int](), Counter[int]()
         self._either: tuple[int, str] | None = None
-        self._pairs_seen = self._thousands_seen = False
+        self._pairs_seen = self._thousands_seen = self._begun = False
 
     def take(self, text: str, number: int) -> bool:
         """Whether the line is a length, or a length and a count."""
+        if not self._begun and _HEADING.fullmatch(text):
+            return True
+        self._begun = True
+        bucket = _BUCKET.fullmatch(text)
+        if bucket is not None:
+            self._sure[int(bucket[2])] += int(bucket[3])
+            return int(bucket[1]) <= int(bucket[2]) and _is_length(int(bucket[2]))
         either = _EITHER.fullmatch(text)
         if either is not None and not either[2].startswith("0"):
             self._either = self._either or (number, text)

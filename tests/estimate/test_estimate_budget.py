@@ -292,3 +292,28 @@ def test_layers_on_the_card_have_their_weights_and_caches_there(tmp_path: Path) 
 def test_single_layers_of_a_configuration_are_not_guessed(llama: Model) -> None:
     with pytest.raises(InputRefused, match="known of a GGUF file only"):
         budget_of(llama, Settings(LLAMA_CPP, 24 * GIB, 8192, 1, gpu_layers=10))
+
+
+@pytest.mark.parametrize(
+    ("text", "requests", "longest"),
+    [
+        ("length,count\n100,5\n200,3\n", 8, 200),
+        ("# made by us\ntokens\n100\n300\n", 2, 300),
+        ("0-128 10\n129-256 4\n", 14, 256),
+        ("1..512, 7\n513..1024, 1\n", 8, 1024),
+    ],
+)
+def test_a_histogram_may_have_a_heading_and_buckets(tmp_path: Path, text: str, requests: int, longest: int) -> None:
+    """A bucket counts as its upper end: a request may be that long."""
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    found = read_lengths(path)
+    assert (found.requests, found.longest) == (requests, longest)
+
+
+@pytest.mark.parametrize("text", ["100 5\nlength count\n", "256-128 4\n", "1-2-3 4\n", "-5 3\n", "length\n"])
+def test_what_is_no_histogram_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lengths"
+    path.write_text(text)
+    with pytest.raises(InputRefused):
+        read_lengths(path)

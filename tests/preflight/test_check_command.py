@@ -338,3 +338,18 @@ def test_a_driver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
     answered.set()
     assert "did not answer" in (found.why_none or "")
     assert time.monotonic() - begun < 10
+
+
+def test_it_waits_for_no_module_that_it_does_not_need(tmp_path: Path) -> None:
+    """GIVEN a check with a model WHEN it is done THEN what reads snapshots and makes reports was not loaded."""
+    write_config(tmp_path)
+    code = (
+        "import sys; from oomdoctor.cli.main import main\n"
+        f"sys.argv = ['oomdoctor', 'check', '--model', {str(tmp_path)!r}, '--gpu', '80GiB', '--', 'vllm', 'serve']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name in ("
+        "'numpy', 'jinja2', 'oomdoctor.facts.derive', 'oomdoctor.model.snapshot', 'oomdoctor.report.view',"
+        " 'oomdoctor.allocator.owners')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout.splitlines()[-1] == "[]"
