@@ -91,6 +91,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if free is None and reading.total_bytes is not None and reading.used_bytes is not None:
             free = reading.total_bytes - reading.used_bytes - (reading.reserved_by_driver_bytes or 0)
         facts.put("device.free_bytes", free, source, member)
+        facts.put("device.utilization_ratio", reading.utilization, source, member)
         facts.put("device.mig", reading.mig_mode, source, member)
         _put_processes(reading, member, facts)
         _put_growth(readings[index], member, facts)
@@ -183,6 +184,27 @@ def _put_spread(last: dict[int, DeviceReading], facts: FactSet) -> None:
     facts.put("devices.fullest_used_ratio", max(ratios.values()), computed(*names))
     facts.put("devices.emptiest_used_ratio", min(ratios.values()), computed(*names))
     facts.put("devices.spread_bytes", max(used.values()) - min(used.values()), computed(*names))
+    fullest, *others = sorted((used[i] for i in ratios), reverse=True)
+    if others[0] > 0:
+        facts.put("devices.fullest_over_next_ratio", fullest / others[0], computed(*names))
+    if len(others) >= _A_PAIR:
+        facts.put("devices.others_alike", others[0] - others[-1] <= _NEARLY_THE_SAME * others[0], computed(*names))
+    if all(last[i].utilization is not None for i in ratios):
+        kinds = {(last[i].name, last[i].total_bytes) for i in ratios}
+        alike = len({name for name, _total in kinds}) == 1 and _within(sorted(total or 0 for _n, total in kinds))
+        facts.put(
+            "devices.at_work", alike and all((last[i].utilization or 0) >= _COMPUTES for i in ratios), _source(last)
+        )
+
+
+def _within(totals: list[int]) -> bool:
+    """Cards of one kind may differ by a few MiB."""
+    return totals[-1] - totals[0] <= _NEARLY_THE_SAME * totals[-1]
+
+
+_NEARLY_THE_SAME = 0.05
+_COMPUTES = 0.1
+"""Share of the sampling interval from which on a card is taken to compute for a job, not for a desktop."""
 
 
 def _put_shared(last: dict[int, DeviceReading], facts: FactSet) -> None:

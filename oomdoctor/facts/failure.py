@@ -165,6 +165,7 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", event.device, source, member)
     facts.put("oom.backend", _backend(event), source)
+    facts.put("allocator.largest_free_block_bytes", event.size("largest_free_block_bytes"), source, member)
     generation = event.word("generation")
     facts.put(
         "oom.generation", generation if generation in ("cached", "reserved", "sentences", "bare") else None, source

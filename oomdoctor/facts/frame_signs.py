@@ -41,7 +41,7 @@ OPERATIONS = (
         "optimizer-state",
         r"exp_avg",
         r"_init_group",
-        r"/optim/\w+\.py\|",
+        r"/optim/\w+\.py\|(?!load_state_dict\b|state_dict\b)",
         r"optim\w*\.step\(",
         r"momentum_buffer",
         r"\|_multi_tensor_\w+\|",
@@ -263,7 +263,7 @@ PHASES = (
         r"/mem_cache/\w{0,30}memory_pool\.py\|_create_buffers\|",
         r"\|init_kv_cache\|",
     ),
-    _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|"),
+    _sign("optimizer-step", r"optim\w*\.step\(", r"/optim/\w+\.py\|(?!load_state_dict\b|state_dict\b)"),
     _sign("backward", r"\.backward\(", r"autograd/__init__\.py", r"run_backward"),
     _sign("evaluation", EVALUATING, r"\bevaluate\(", r"trainer_pt_utils\.py\|"),
     _sign(

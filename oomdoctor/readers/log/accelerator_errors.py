@@ -122,6 +122,24 @@ def _status(match: re.Match[str], line: Line) -> LogEvent | None:
     )
 
 
+def _checked_status(match: re.Match[str], line: Line) -> LogEvent | None:
+    """dmlc's check prints the status as a number: only those that mean a library found no memory are taken."""
+    code = _STATUS_NUMBERS[match["library"]].get(int(match["number"]))
+    if code is None or mentioned(line.text, match.start(), match.end()):
+        return None
+    library = _LIBRARIES.get(match["library"], match["library"].lower())
+    return event(EventKind.ACCELERATOR_ERROR, line, library=library, code=code, masks_oom=True, thread=_thread(line))
+
+
+_STATUS_NUMBERS = {
+    "CUBLAS": {1: "CUBLAS_STATUS_NOT_INITIALIZED", 3: "CUBLAS_STATUS_ALLOC_FAILED"},
+    "CUDNN": {1: "CUDNN_STATUS_NOT_INITIALIZED", 2: "CUDNN_STATUS_ALLOC_FAILED"},
+    "CUSOLVER": {1: "CUSOLVER_STATUS_NOT_INITIALIZED", 2: "CUSOLVER_STATUS_ALLOC_FAILED"},
+    "CURAND": {102: "CURAND_STATUS_ALLOCATION_FAILED", 203: "CURAND_STATUS_INITIALIZATION_FAILED"},
+}
+"""As the libraries' headers number them (cublas_api.h, cudnn.h before 9, cusolver_common.h, curand.h)."""
+
+
 def _pin_thread(match: re.Match[str], line: Line) -> LogEvent | None:
     """The thread that pins batches failed, and what it failed of is not there."""
     if mentioned(line.text, match.start(), match.end()) or any(text.strip() for text in line.following(2)):
@@ -206,6 +224,12 @@ FAMILY = Family(
             "_STATUS_",
             r"\b(?P<word>(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE|CURAND|HIPBLAS|HIPSPARSE)_STATUS_[A-Z_]{3,60})",
             _status,
+        ),
+        Pattern(
+            "_STATUS_SUCCESS (",
+            r"Check failed: \w{1,20} == (?P<library>CUBLAS|CUDNN|CUSOLVER|CURAND)_STATUS_SUCCESS"
+            r" \((?P<number>\d{1,4}) vs\. 0\)",
+            _checked_status,
         ),
         Pattern("CUFFT_ALLOC_FAILED", r"\b(?P<word>(?P<library>CUFFT)_ALLOC_FAILED)", _status),
         Pattern("rocblas_status_memory_error", r"(?P<code>rocblas_status_memory_error)", _may_mask("rocblas")),

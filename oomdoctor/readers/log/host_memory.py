@@ -191,6 +191,7 @@ FAMILY = Family(
             r"MemoryError: (?:m|re)alloc of size (?P<bytes>\d{1,20}) failed",
             _failed("malloc"),
         ),
+        Pattern("C error: out of memory", r"Error tokenizing data\. C error: out of memory\s*$", _failed("malloc")),
         Pattern(
             "nsufficient memory) Failed to allocate ",
             r"error: \(-4: ?[Ii]nsufficient memory\) Failed to allocate (?P<bytes>\d{1,20}) bytes",

@@ -128,6 +128,11 @@ FAMILY = Family(
             killed("dataloader"),
         ),
         Pattern(
+            "background workers are no longer alive",
+            r"RuntimeError: (?:Some|One or more) background workers are no longer alive",
+            killed("batchgenerators", guess_only=True),
+        ),
+        Pattern(
             "killed by SIGKILL by OOM killer",
             r"The process is killed by SIGKILL by OOM killer due to high memory usage",
             killed("ray", guess_only=True),

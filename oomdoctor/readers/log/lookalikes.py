@@ -71,7 +71,7 @@ FAMILY = Family(
     (
         Pattern(
             "out of resource: ",
-            r"out of resource: ([a-z][a-z ]{1,30}?),? ?Required: ?(\d{1,12}),? ?Hardware limit: ?(\d{1,12})",
+            r"out of resource: ([a-z][a-z ]{1,30}?),? ?Required: ?(\d{1,12}),? ?Hardware limit(?:ation)?: ?(\d{1,12})",
             _kernel_resource,
         ),
         Pattern(

@@ -140,6 +140,9 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
         _Prefix(re.compile(rf"\[(?P<time>{_ISO})((?: [A-Z]{{2,3}}\d{{1,4}}){{0,6}})\](?:[ ]|$)"), _stamp),
         _Prefix(re.compile(r"\[ {0,8}\d{1,9}\.\d{3,6}\](?:\[ {0,8}[TC]\d{1,9}\])?[ ]"), _rest),
         _Prefix(re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\][ ]"), _rest),
+        _Prefix(
+            re.compile(r'\[(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\] \[[\w.-]{1,60}\] {0,9}(?=File "|Traceback \(most )'), _rest
+        ),
         _Prefix(re.compile(r"\[(?:DP\d{1,4} )?TP(\d{1,4})(?: [A-Z]{2}\d{1,4}){0,4}\][ ]"), _rank),
     ),
     "(": (
@@ -179,7 +182,9 @@ _LOGGER = r"(?:[ ]-(?:[ ][^\s:]\S{0,119}[ ]-){0,2}?[ ](?:DEBUG|INFO|WARNING|WARN
 """What Python's logging puts between the time and the message: ` - name - LEVEL - `."""
 _TRACING = r"(?:[ ]{1,3}(?:TRACE|DEBUG|INFO|WARN|ERROR)[ ]\w[\w:]{0,119}(?<!:):)"
 """What Rust's tracing puts there: `  INFO module: `."""
-_KUBERNETES = _Prefix(re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP]|{_LOGGER}|{_TRACING})?(?:[ ]|$)"), _stamp)
+_KUBERNETES = _Prefix(
+    re.compile(rf"(?P<time>{_ISO}):?(?: std(?:out|err) [FP]|{_LOGGER}|{_TRACING})?(?:[ \t]|$)"), _stamp
+)
 _TRAINER = _Prefix(re.compile(rf"\d\d/\d\d/\d{{4}} \d\d:\d\d:\d\d{_LOGGER}[ ](?:[\w.]{{1,120}}[ ]-[ ])?"), _rest)
 """The logger of transformers' examples, whose dates have the month first or the day."""
 _ACTIONS = _Prefix(re.compile(rf"[^\t]{{1,120}}\t[^\t]{{1,120}}\t\ufeff?(?P<time>{_ISO})(?:[ ]|$)"), _stamp)

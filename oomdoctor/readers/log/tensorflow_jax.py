@@ -156,6 +156,7 @@ def _reservation(match: re.Match[str], line: Line) -> LogEvent:
     block = "\n".join(line.following(6))
     total = re.search(rf"HBM capacity ({SIZE})", block)
     allocated = re.search(rf"Currently allocated: {{1,20}}({SIZE})", block)
+    in_one_piece = re.search(rf"there are {SIZE} free, .{{1,60}}?\b({SIZE}) reservable", line.text, re.IGNORECASE)
     return event(
         EventKind.DEVICE_OOM,
         line,
@@ -164,6 +165,7 @@ def _reservation(match: re.Match[str], line: Line) -> LogEvent:
         free_bytes=size(match["free"]),
         total_bytes=size(total[1]) if total else None,
         allocated_bytes=size(allocated[1]) if allocated else None,
+        largest_free_block_bytes=size(in_one_piece[1]) if in_one_piece else None,
     )
 
 

@@ -84,6 +84,27 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     return (failure if rank is None or failure.rank is not None else replace(failure, rank=int(rank[1])),)
 
 
+def _retyped(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
+    """The statement in small letters, as search boxes and some loggers leave it."""
+    text = _SMALL_UNIT.sub(lambda unit: f"{unit[1]}{unit[2].upper()}{'i' if unit[3] else ''}B", line.text)
+    for small, written in _AS_PRINTED:
+        text = text.replace(small, written)
+    if (first := _REQUEST.search(text)) is None:
+        return ()
+    return _tried(first, replace(line, text=text))
+
+
+_SMALL_UNIT = re.compile(r"(\d ?)([kmgt])(i?)b\b")
+_AS_PRINTED = (
+    ("cuda out of memory", "CUDA out of memory"),
+    ("hip out of memory", "HIP out of memory"),
+    ("xpu out of memory", "XPU out of memory"),
+    ("tried to allocate", "Tried to allocate"),
+    ("gpu ", "GPU "),
+    ("by pytorch", "by PyTorch"),
+)
+"""The words that the statement is read by, as small letters and as torch prints them."""
+
 _RANK_BEFORE = re.compile(r"\[RANK (\d{1,6})\] ")
 """Where a logger names the rank after other things."""
 
@@ -298,6 +319,11 @@ FAMILY = Family(
     "torch allocator",
     (
         Pattern("Tried to allocate", r"Tried to allocate", _tried),
+        Pattern(
+            "out of memory. tried to allocate",
+            r"\b(?:cuda|hip|xpu) out of memory\. tried to allocate",
+            _retyped,
+        ),
         Pattern(
             "out of memory",
             r"\b(?:CUDA|HIP|XPU|NPU|CNRT) out of memory(?=\.|$| *[\"'`)\]]|: *$)",
