@@ -13,7 +13,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.units import format_bytes
 from .looks import missing_course
-from .runtimes import VERSION_BY, WITHOUT_NVIDIA, holders_of, runtime_of
+from .runtimes import VERSION_BY, holders_of, runtime_of, who_is_on
 
 _FOR_TIME = "for want of time"
 """In the probe's words for what was cut short (its `census`): more time would help."""
@@ -26,8 +26,6 @@ CUT_SHORT = (
 """What the probe says of a census that it cut short."""
 DEVICE_MEMORY = "device memory"
 """What the record of a watched run says that it has not seen where NVML cannot be read."""
-_OF_NVIDIA = ("cuda", "cudaMallocAsync", "tensorflow", "jax", "engine", "other")
-"""Allocators whose device nvidia-smi may know."""
 _LAST_UNHEARD = "2.0"
 """Of this torch and older ones the probe hears no failure as it happens (the probe's `torch_version`)."""
 
@@ -217,14 +215,8 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
                 _("`OOMDOCTOR_CENSUS_SECONDS=10 oomdoctor run -- <your command>` (2 are allowed otherwise)"),
             )
     looked = evidence.devices or any(run.device_readings for run in evidence.runs)
-    if not looked and runtime not in WITHOUT_NVIDIA:
-        yield Missing(
-            _("who else was on the device"),
-            _("no process table of the device is in the input"),
-            _("`nvidia-smi > nvidia-smi.txt` while the command runs")
-            if backend is None or backend in _OF_NVIDIA
-            else _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read"),
-        )
+    if not looked:
+        yield from who_is_on(facts)
     if facts.value("torch.version") is None and facts.value("engine.version") is None:
         yield Missing(
             _("the framework's version"),

@@ -18,8 +18,10 @@ VERSION_BY = {
     "mlx": "pip show mlx",
 }
 """How each prints its version."""
-WITHOUT_NVIDIA = frozenset({"mps", "mlx"})
-"""On devices of which nvidia-smi knows nothing."""
+_WITHOUT_TABLE = frozenset({"mps", "mlx"})
+"""On devices of which no tool lists who holds what."""
+_OF_OTHER_TOOLS = frozenset({"hip", "xpu", "npu", "mlu", "neuron", "iree", "opencl", "directml"})
+"""Allocators on devices that only the vendor's own tool knows."""
 _OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps", "metal": "mlx"}
 
 
@@ -30,6 +32,19 @@ def runtime_of(facts: FactSet) -> str:
         return str(engine)
     backends = (facts.value("oom.backend", member) for member in facts.members(Scope.DEVICE))
     return next((_OF_BACKEND[str(each)] for each in backends if each in _OF_BACKEND), "torch")
+
+
+def who_is_on(facts: FactSet) -> Iterator[Missing]:
+    """What would show who else was on the failed device: nothing where no tool lists that."""
+    if runtime_of(facts) in _WITHOUT_TABLE:
+        return
+    yield Missing(
+        _("who else was on the device"),
+        _("no process table of the device is in the input"),
+        _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read")
+        if facts.value("oom.backend") in _OF_OTHER_TOOLS
+        else _("`nvidia-smi > nvidia-smi.txt` while the command runs"),
+    )
 
 
 def holders_of(runtime: str) -> Iterator[Missing]:

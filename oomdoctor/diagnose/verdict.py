@@ -28,6 +28,8 @@ _MOST_REFUSED = 3
 """Inputs that could not be read of which each has its sentence."""
 _OF_A_JOB = ("the program", "step ", "task ")
 """How a failure's place begins where it is that of a job, or says nothing."""
+_OF_SEVERAL_LIMITS = ("cgroup-limit",)
+"""Causes that stand for limits of several kinds: the rule tells which."""
 _OF_NO_KIND = frozenset({FREE, BEYOND_CAP, IN_USE, UNDIVIDED, OF_NO_KIND, WITHOUT_STACK, BY_VARIABLES, BY_NO_VARIABLE})
 """Parts of a budget that say neither what the memory is for nor whose it is."""
 
@@ -279,6 +281,12 @@ def _free_at(where: str, facts: FactSet) -> int | None:
 
 
 def _ending(facts: FactSet) -> str:
+    if facts.value("exit.recovered") is True:
+        ended = facts.value("exit.ended_otherwise")
+        if ended is None:
+            return _("The input shows no failure that ended the program.")
+        said = _("The program ended with {ending}; the input shows no allocation whose failure ended it.")
+        return said.format(ending=ended)
     exception, signal, status = (facts.value(name) for name in ("activity.exception", "exit.signal", "exit.status"))
     if exception:
         said = _("The input shows no allocation that failed; the program ended with {ending}.")
@@ -323,6 +331,8 @@ def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], fact
     The place is the user's innermost frame without directories and line numbers, else the engine and its phase.
     """
     cause = findings[0].cause if findings else (incidents[0].cause if incidents else "none")
+    if cause in _OF_SEVERAL_LIMITS:  # a container's limit, a heap's and one on threads are not one failure
+        cause = f"{cause}/{findings[0].rule}"
     frame = facts.value("activity.frame") or facts.value("host.failing_line")
     if isinstance(frame, str):
         place = re.sub(r":\d+", "", re.sub(r"\S*" + re.escape(os.sep), "", frame))

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.diagnosis import DeviceLook
 from ..model.events import EventKind, LogEvent
@@ -18,7 +17,7 @@ from ..model.source import Source
 from ..model.units import MIB
 from .deriver import computed, device_member
 from .incidents import latest_device_failures
-from .own_process import with_own
+from .own_process import process_name, with_own
 from .until import is_until_failure
 
 _CONTEXT_ONLY_BYTES = 64 * MIB
@@ -163,8 +162,7 @@ def who(process: DeviceProcess) -> int | str:
 
 def name_of(process: DeviceProcess) -> str:
     """`python (pid 42)`, or the name alone where no pid is listed."""
-    name = process.name or "unnamed"
-    return name if process.pid is None else N_("{name} (pid {pid})").format(name=name, pid=process.pid)
+    return process_name(process.name, process.pid)
 
 
 def _put_growth(readings: list[DeviceReading], member: str, facts: FactSet) -> None:

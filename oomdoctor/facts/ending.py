@@ -98,19 +98,27 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
         EventKind.MEMORY_LIMIT_HIT,
     )
     recovered: LogEvent | None = None
+    later: LogEvent | None = None
     for event in evidence.events:
         if event.kind is EventKind.RECOVERED:
-            recovered = None if event.word("how") == "restart" else event
+            recovered, later = (None if event.word("how") == "restart" else event), None
         elif (event.kind in fatal and event.fields.get("fatal") is not False) or _may_be_the_end(event):
             if recovered is not None and event.kind is EventKind.EXCEPTION:
                 facts.put("exit.recovery_failed", True, event.source)
             recovered = None
+        elif event.kind is EventKind.EXCEPTION:
+            later = event
     if recovered is not None:
         facts.put("exit.recovered", True, recovered.source)
+        if later is not None and evidence.events[-1] is later:
+            facts.put("exit.ended_otherwise", later.word("exception_type"), later.source)
     for run in evidence.runs:
         if _went_on(run):
             source = Source(path=run.path, record=N_("exit; no error about memory ended a thread"))
             facts.put("exit.recovered", True, source)
+            fatal_later = [e for e in run.exceptions if e.fatal and e.thread is None and not e.is_memory_error]
+            if run.exit_status != 0 and fatal_later:
+                facts.put("exit.ended_otherwise", fatal_later[-1].exception_type, source)
 
 
 def _may_be_the_end(event: LogEvent) -> bool:

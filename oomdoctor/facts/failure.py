@@ -38,6 +38,7 @@ from .own_process import (
     listed_processes,
     own_entry,
     printed_size,
+    process_name,
     reserved_by_message,
     size_of,
 )
@@ -64,10 +65,11 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     for device, record in speaking.items():
         _put_record(evidence, record, device_member(device), device in capped, facts)
     siblings = {process.pid for run in evidence.runs for process in run.processes}
+    names = _names_by_pid(evidence)
     for event in events:
         recorded = _record_of(evidence, event, speaking)
         if recorded is None or _tell_of_one(event, recorded):
-            _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, facts)
+            _put_event(event, member_for(evidence, event.device, _backend(event)), siblings, names, facts)
     _put_pool_dump(evidence, facts)
     _put_buffers(evidence, facts)
     _put_driver_errors(evidence, events, facts)
@@ -157,10 +159,20 @@ def _put_reading(run: RunRecord, record: DeviceOomRecord, member: str, facts: Fa
         facts.put("oom.foreign_listed_bytes", size, source, member)
         largest = max(others, key=lambda other: other.used_bytes or 0, default=None)
         if largest is not None:
-            facts.put("oom.foreign_process", f"{largest.name or 'unnamed'} (pid {largest.pid})", source, member)
+            facts.put("oom.foreign_process", process_name(largest.name, largest.pid), source, member)
 
 
-def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:
+def _names_by_pid(evidence: Evidence) -> dict[int, str]:
+    """Of the processes that tables of the devices list, those with a name."""
+    return {
+        process.pid: process.name
+        for reading in evidence.devices
+        for process in reading.processes or ()
+        if process.pid is not None and process.name
+    }
+
+
+def _put_event(event: LogEvent, member: str, siblings: set[int], names: Mapping[int, str], facts: FactSet) -> None:
     source = event.source
     facts.put("oom.failed", True, source, member)
     facts.put("oom.device_index", event.device, source, member)
@@ -194,7 +206,7 @@ def _put_event(event: LogEvent, member: str, siblings: set[int], facts: FactSet)
     if isinstance(shape, tuple) and shape:
         facts.put("oom.tensor_shape", " x ".join(str(size) for size in shape), source, member)
         facts.put("oom.tensor_dimensions", len(shape), source, member)
-    _put_processes(event, member, siblings, facts)
+    _put_processes(event, member, siblings, names, facts)
 
 
 def _put_cap(event: LogEvent, member: str, facts: FactSet, kind: str) -> None:
@@ -221,7 +233,9 @@ def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
         _put_cap(event, member, facts, "pool-limit")
 
 
-def _put_processes(event: LogEvent, member: str, siblings: set[int], facts: FactSet) -> None:
+def _put_processes(
+    event: LogEvent, member: str, siblings: set[int], names: Mapping[int, str], facts: FactSet
+) -> None:
     """Who else is on the device, by the message's list of processes; `siblings` are those of the same command."""
     if event.fields.get("capacity_unknown") is True:
         return
@@ -255,7 +269,9 @@ def _put_processes(event: LogEvent, member: str, siblings: set[int], facts: Fact
         _put_equals(sizes, source, member, facts)
         named = max((e for e in others if e[1] in sizes), key=lambda entry: size_of(entry) or 0, default=None)
         if named is not None and named[0] is not None:
-            facts.put("oom.foreign_process", N_("process {named}").format(named=named[0]), source, member)
+            name = names.get(named[0]) if isinstance(named[0], int) else None
+            told = N_("process {named}").format(named=named[0])
+            facts.put("oom.foreign_process", told if name is None else process_name(name, named[0]), source, member)
 
 
 def _put_equals(sizes: list[int], source: Source, member: str, facts: FactSet) -> None:

@@ -69,6 +69,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
         facts.put("host.shm_reason_unstated", True, short[-1].source)
     for event in reversed(evidence.of_kind(EventKind.HOST_STATE)):
         facts.put("host.total_bytes", event.size("total_bytes"), event.source)
+        facts.put("host.shm_total_bytes", event.size("shm_total_bytes"), event.source)
         percent = event.number("percent")
         if percent is not None:
             facts.put("host.used_ratio", percent / 100, event.source)
@@ -90,7 +91,7 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
 def _put_heap(event: LogEvent, facts: FactSet) -> None:
     """What a runtime says of its own heap: the JVM and V8 refuse at a limit of theirs, whatever the machine has."""
     pool = event.word("pool")
-    if pool is None or event.word("allocator") not in ("java", "v8"):
+    if pool is None or (event.word("allocator") not in ("java", "v8") and pool != "thread"):
         return
     facts.put("host.failed_pool", pool if pool in _HEAP_POOLS else None, event.source)
     facts.put("host.heap_used_bytes", event.size("used_bytes"), event.source)

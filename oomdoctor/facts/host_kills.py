@@ -62,6 +62,7 @@ def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.job_limit_hit", True, event.source)
             facts.put("host.job_system", system if system in _JOB_SYSTEMS else "other", event.source)
             facts.put("host.job_limit_bytes", event.size("limit_bytes"), event.source)
+            facts.put("host.job_container", event.word("container"), event.source)
             facts.put("host.limit_is_machine", False, event.source)
         elif system == "systemd":
             facts.put("host.oom_killer", "systemd", event.source)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
 from ..model.events import FieldValue, LogEvent
 from ..model.units import GIB, MIB
@@ -21,6 +22,12 @@ _SAME_USE = 0.05
 
 Entry = tuple[FieldValue, ...]
 """Of the message's list: a process id or None, and its bytes."""
+
+
+def process_name(name: str | None, pid: int | None) -> str:
+    """`python (pid 42)`, or the name alone where no pid is listed."""
+    name = name or "unnamed"
+    return name if pid is None else N_("{name} (pid {pid})").format(name=name, pid=pid)
 
 
 def reserved_by_message(event: LogEvent) -> int | None:

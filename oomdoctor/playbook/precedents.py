@@ -112,11 +112,11 @@ def by_precedent(
     causes = [cause for cause in _most_frequent(alike) if cause not in told]
     found = []
     for cause in causes:
+        if len(findings) + len(found) >= _MOST_FINDINGS:
+            break
         outcome = _nearest_to_met(_left_open(playbook, facts, cause))
         if outcome is not None:
             found.append(_finding(outcome, facts, alike))
-        if len(findings) + len(found) >= _MOST_FINDINGS:
-            break
     return tuple(found)
 
 

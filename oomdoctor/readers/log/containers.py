@@ -71,7 +71,33 @@ def _pod_state(match: re.Match[str], line: Line) -> LogEvent | None:
         fields["limit_bytes"] = limit
     if restarts is not None:
         fields["restarts"] = int(restarts[1])
+    if described:
+        fields["container"] = _name_described(line)
     return replace(made, fields=fields)
+
+
+def _name_described(line: Line) -> str | None:
+    """The name above what `kubectl describe` says of a container; its state stands four columns within."""
+    own = _indent(line.text)
+    above = (text for text in reversed(line.preceding(60)) if text.strip() and _indent(text) <= own - 4)
+    found = _CONTAINER_NAME.match(next(above, ""))
+    return found[1] if found else None
+
+
+_CONTAINER_NAME = re.compile(r"^\s{0,80}([a-z0-9][a-z0-9-]{0,62}):\s*$")
+
+
+def _shared_volume(match: re.Match[str], line: Line) -> LogEvent | None:
+    """An emptyDir in memory on /dev/shm, with its limit: `kubectl describe` tells of mounts first, then of volumes."""
+    after = line.following(_DESCRIBED)
+    for place, text in enumerate(after):
+        if text.strip() == f"{match['volume']}:":
+            told = "\n".join(after[place + 1 : place + 6])
+            if "EmptyDir" not in told or not re.search(r"^\s{0,80}Medium:\s{1,40}Memory\s*$", told, re.MULTILINE):
+                return None
+            limit = re.search(rf"^\s{{0,80}}SizeLimit:\s{{1,40}}({_QUANTITY})\s*$", told, re.MULTILINE)
+            return event(EventKind.HOST_STATE, line, shm_total_bytes=quantity(limit[1]) if limit else None)
+    return None
 
 
 _RESTARTS = re.compile(r"^\s{0,80}Restart Count:\s{1,40}(\d{1,9})\s*$")
@@ -214,6 +240,7 @@ FAMILY = Family(
             r"node had condition: \[(?:\w{1,40}, ?){0,4}MemoryPressure\b",
             _refused_by_pressed_node,
         ),
+        Pattern("/dev/shm from ", r"^\s{0,80}/dev/shm from (?P<volume>[a-z0-9][a-z0-9-]{0,62}) \(", _shared_volume),
         Pattern("System OOM encountered", rf"\bSystem OOM encountered{_VICTIM}", _seen_by_kubelet("global")),
         Pattern("Cgroup OOM encountered", rf"\bCgroup OOM encountered{_VICTIM}", _seen_by_kubelet("memcg")),
     ),

@@ -27,6 +27,7 @@ from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
 from .scan import ESCAPE, Anchor, AnchorScanner
 from .stamps import stamp_of
+from .torch_statistics import told_by_statistics
 from .waiting import Tally, WaitingText
 
 _CONTEXT = 6
@@ -174,7 +175,7 @@ class _Reader:
         passed_over = self.read_waiting()
         notes = [*chunks.notes, *self.ledger.notes(), *self.devices.notes(), *self.tables.notes, *passed_over]
         return LogReading(
-            self.ledger.events(),
+            told_by_statistics(self.ledger.events()),
             self.shelf.excerpts(),
             self.devices.readings(),
             chunks.bytes_read,

@@ -71,6 +71,15 @@ def _yarn(match: re.Match[str], line: Line) -> LogEvent:
     )
 
 
+_NO_THREAD = (
+    ("can't start new thread", r"(?:^\s*|: )(?:RuntimeError|thread\.error|error): can't start new thread\s*$"),
+    ("pthread_create", r"pthread_create(?:\(\))? failed\b.{0,80}Resource temporarily unavailable"),
+    ("hread creation failed", r"libgomp: Thread creation failed: Resource temporarily unavailable"),
+    ("fork: retry", r"\bfork: (?:retry: )?(?:Resource temporarily unavailable|No child processes)"),
+    ("[Errno 11]", r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable\s*$"),
+)
+"""What says that no further thread or process could be started (EAGAIN): anchor and form."""
+
 _PROGRAM = r"(?:[\w./+-]{1,120}: )"
 
 FAMILY = Family(
@@ -128,6 +137,8 @@ FAMILY = Family(
             r"fatal error: Killed signal terminated program (?P<program>\S{1,60})",
             _killed("compiler"),
         ),
+        # --- threads and processes: a limit of their number, not of bytes
+        *(Pattern(anchor, regex, failed("other", pool="thread")) for anchor, regex in _NO_THREAD),
         # --- Rust
         Pattern(
             "memory allocation of ",

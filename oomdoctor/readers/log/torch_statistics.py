@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from ...model.events import EventKind, FieldValue, LogEvent
@@ -63,6 +65,25 @@ def _summary(match: re.Match[str], line: Line) -> LogEvent | None:
             elif not row["name"].startswith("from "):
                 row_before = ""
     return event(EventKind.DEVICE_STATE, line, device, **fields)
+
+
+def told_by_statistics(events: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
+    """The failure of which only the allocator's counters tell, `CUDA OOMs: 1`, after the events of a whole log.
+
+    None where the failure itself was printed. What the table holds is as it was printed, perhaps after tensors went.
+    """
+    if any(event.kind in _FAILURES for event in events):
+        return tuple(events)
+    counted = next((e for e in reversed(events) if e.kind is EventKind.DEVICE_STATE and e.size("ooms")), None)
+    if counted is None:
+        return tuple(events)
+    failure = replace(counted, kind=EventKind.DEVICE_OOM, fields={"backend": "cuda", "generation": "bare"})
+    return (*events, failure)
+
+
+_FAILURES = frozenset(
+    {EventKind.DEVICE_OOM, EventKind.ENGINE_BUFFER_FAILED, EventKind.ACCELERATOR_ERROR, EventKind.RECOVERED}
+)
 
 
 def _deepspeed_device(match: re.Match[str], line: Line) -> LogEvent:
