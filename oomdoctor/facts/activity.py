@@ -79,6 +79,10 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.input_limit_tokens", event.size("limit_tokens"), event.source)
 
 
+_MAKE_A_CONTEXT = ("cuDevicePrimaryCtxRetain", "cuCtxCreate", "cuInit")
+"""The driver's calls that open a device."""
+
+
 def memory_exceptions(evidence: Evidence) -> tuple[LogEvent, ...]:
     """The tracebacks that end in a memory error, and those cut off before their end; all tracebacks where none does."""
     exceptions = evidence.of_kind(EventKind.EXCEPTION)
@@ -115,6 +119,9 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
             frames, source = frames_of(event), event.source
     _put_handler(evidence, facts)
     _put_recorded(evidence, facts)
+    for event in evidence.of_kind(EventKind.ACCELERATOR_ERROR):
+        if (event.word("call") or "").startswith(_MAKE_A_CONTEXT):
+            facts.put("activity.makes_context", True, event.source)
     if not frames or source is None:
         return
     facts.put("activity.operation", operation_of(frames), source)

@@ -211,6 +211,11 @@ FAMILY = Family(
             r"(?P<call>\w{1,60})?.{0,40}cudaErrorMemoryAllocation",
             out_of_memory("cuda"),
         ),
+        Pattern(
+            "failed call to cu",
+            r"failed call to (?P<call>cu(?:DevicePrimaryCtxRetain|CtxCreate|Init)\w{0,10}): CUDA_ERROR_OUT_OF_MEMORY",
+            out_of_memory("cuda"),
+        ),
         Pattern("hipErrorOutOfMemory", r"hipErrorOutOfMemory", out_of_memory("hip")),
         Pattern("cuMemAlloc", r"(?P<call>cuMemAlloc\w{0,20}) failed: out of memory", out_of_memory("cuda")),
         Pattern(

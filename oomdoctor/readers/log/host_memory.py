@@ -224,7 +224,7 @@ FAMILY = Family(
             r"(?:builtins\.)?MemoryError(?::|\(\))?\s*$",
             _failed("python"),
         ),
-        Pattern("Cannot allocate memory", r"\[Errno 12\] Cannot allocate memory", _no_memory_errno),
+        Pattern("Cannot allocate memory", r"\[Errno 12\] {1,3}Cannot allocate memory", _no_memory_errno),
         Pattern("WinError 1455", r"\[WinError 1455\]", _failed("windows-paging")),
         Pattern("(os error 1455)", r"\(os error 1455\)\s*$", _failed("windows-paging")),
         Pattern(

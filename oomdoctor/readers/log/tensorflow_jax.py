@@ -145,6 +145,13 @@ def _space(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
         yield event(EventKind.ENGINE_MEMORY_TABLE, line, engine="xla", **fields)
 
 
+def _account(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The compiler's account of a program that was refused, where the message above it was left out."""
+    if any("Ran out of memory in memory space" in text for text in line.preceding(6)):
+        return None
+    return event(EventKind.DEVICE_OOM, line, backend="jax", requested_bytes=size(match["used"]))
+
+
 _SPACE = {
     "model_bytes": re.compile(rf"^\s*arguments {{1,20}}({SIZE})", re.MULTILINE),
     "temporary_bytes": re.compile(rf"^\s*HLO temp {{1,20}}({SIZE})", re.MULTILINE),
@@ -275,6 +282,7 @@ FAMILY = Family(
             rf" Used (?P<used>{SIZE}) of (?P<total>{SIZE}) \w{{1,20}}\.",
             _space,
         ),
+        Pattern("Total hbm usage >= ", rf"^\s*Total hbm usage >= (?P<used>{SIZE}):", _account),
         Pattern(
             "Attempting to reserve ",
             rf"Attempting to (?:reserve|allocate) (?P<request>{SIZE})(?: at the bottom of memory)?\."
