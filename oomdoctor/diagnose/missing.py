@@ -196,7 +196,6 @@ def _device_failed(evidence: Evidence, facts: FactSet) -> bool:
 
 def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
     runtime = runtime_of(facts)
-    backend = facts.value("oom.backend")
     censuses = [one.census for run in evidence.runs for one in run.device_ooms if one.census is not None]
     if not evidence.snapshots and any(not census.joined for census in censuses):
         yield Missing(

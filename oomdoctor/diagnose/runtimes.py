@@ -18,10 +18,10 @@ VERSION_BY = {
     "mlx": "pip show mlx",
 }
 """How each prints its version."""
-_WITHOUT_TABLE = frozenset({"mps", "mlx"})
-"""On devices of which no tool lists who holds what."""
-_OF_OTHER_TOOLS = frozenset({"hip", "xpu", "npu", "mlu", "neuron", "iree", "opencl", "directml"})
-"""Allocators on devices that only the vendor's own tool knows."""
+_WITHOUT_TABLE = frozenset({"mps", "metal"})
+"""Allocators on devices of which no tool lists who holds what."""
+_OF_OTHER_TOOLS = frozenset({"hip", "xpu", "npu", "mlu", "neuron"})
+"""Allocators on devices that only the vendor's own tool knows; nvidia-smi may know those of all others."""
 _OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps", "metal": "mlx"}
 
 
@@ -36,13 +36,14 @@ def runtime_of(facts: FactSet) -> str:
 
 def who_is_on(facts: FactSet) -> Iterator[Missing]:
     """What would show who else was on the failed device: nothing where no tool lists that."""
-    if runtime_of(facts) in _WITHOUT_TABLE:
+    backend = facts.value("oom.backend")
+    if backend in _WITHOUT_TABLE or runtime_of(facts) == "mlx":
         return
     yield Missing(
         _("who else was on the device"),
         _("no process table of the device is in the input"),
         _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read")
-        if facts.value("oom.backend") in _OF_OTHER_TOOLS
+        if backend in _OF_OTHER_TOOLS
         else _("`nvidia-smi > nvidia-smi.txt` while the command runs"),
     )
 

@@ -233,9 +233,7 @@ def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
         _put_cap(event, member, facts, "pool-limit")
 
 
-def _put_processes(
-    event: LogEvent, member: str, siblings: set[int], names: Mapping[int, str], facts: FactSet
-) -> None:
+def _put_processes(event: LogEvent, member: str, siblings: set[int], names: Mapping[int, str], facts: FactSet) -> None:
     """Who else is on the device, by the message's list of processes; `siblings` are those of the same command."""
     if event.fields.get("capacity_unknown") is True:
         return
@@ -268,10 +266,11 @@ def _put_processes(
         facts.put("oom.foreign_bytes", sum(sizes), source, member)
         _put_equals(sizes, source, member, facts)
         named = max((e for e in others if e[1] in sizes), key=lambda entry: size_of(entry) or 0, default=None)
-        if named is not None and named[0] is not None:
-            name = names.get(named[0]) if isinstance(named[0], int) else None
-            told = N_("process {named}").format(named=named[0])
-            facts.put("oom.foreign_process", told if name is None else process_name(name, named[0]), source, member)
+        pid = named[0] if named is not None else None
+        if isinstance(pid, int) and pid in names:
+            facts.put("oom.foreign_process", process_name(names[pid], pid), source, member)
+        elif pid is not None:
+            facts.put("oom.foreign_process", N_("process {named}").format(named=pid), source, member)
 
 
 def _put_equals(sizes: list[int], source: Source, member: str, facts: FactSet) -> None:

@@ -198,6 +198,8 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
         return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
     if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") in _OWN_HEAPS:
         return N_("V8's heap is full") if event.word("allocator") == "v8" else N_("the JVM's heap is full")
+    if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") == "thread":
+        return N_("no further thread or process could be started")
     if event.kind is EventKind.MEMORY_LIMIT_HIT and event.fields.get("of_node") is True:
         return N_("the node ran low on memory, says {value}").format(value=event.word("system"))
     if event.word("cause") == "probe":

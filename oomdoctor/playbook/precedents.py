@@ -110,7 +110,7 @@ def by_precedent(
     alike = (load_precedents() if precedents is None else precedents).most_alike(signs_of(facts))
     told = {finding.cause for finding in findings}
     causes = [cause for cause in _most_frequent(alike) if cause not in told]
-    found = []
+    found: list[Finding] = []
     for cause in causes:
         if len(findings) + len(found) >= _MOST_FINDINGS:
             break

@@ -67,7 +67,6 @@ def test_what_was_left_after_the_last_collection_and_the_limit() -> None:
 def test_what_is_no_limit_of_a_heap() -> None:
     native = "# Native memory allocation (mmap) failed to map 65536 bytes for committing reserved memory.\n"
     assert first(ask(native)).rule == "HST003"
-    assert first(ask("java.lang.OutOfMemoryError: unable to create native thread\n")).rule == "HST003"
     assert (
         first(ask("Fatal JavaScript out of memory: MemoryChunk allocation failed during deserialization.\n")).rule
         == "HST003"

@@ -58,6 +58,14 @@ def test_nothing_is_added_to_what_is_surer():
     assert told(sure, reports("graph-capture", "graph-capture")) == ()
 
 
+def test_three_findings_are_followed_by_none():
+    playbook, known = Playbook((FRAGMENTATION, OTHER)), facts(**FAILED)
+    possible = by_precedent(playbook, known, (), Precedents(reports(*["graph-capture"] * 3, *["fragmentation"] * 2)))
+    assert len(possible) == 2
+    three = tuple(replace(possible[0], rule=name, cause=name) for name in ("A", "B", "C"))
+    assert by_precedent(playbook, known, three, Precedents(reports(*["graph-capture"] * 3))) == ()
+
+
 def test_reports_that_share_no_sign_tell_nothing():
     assert told(facts(exit__killed=True), reports("graph-capture", "graph-capture")) == ()
 

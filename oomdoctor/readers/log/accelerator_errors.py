@@ -123,7 +123,7 @@ def _status(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 def _checked_status(match: re.Match[str], line: Line) -> LogEvent | None:
-    """dmlc's check prints the status as a number: only those that mean a library found no memory are taken."""
+    """Dmlc's check prints the status as a number: only those that mean a library found no memory are taken."""
     code = _STATUS_NUMBERS[match["library"]].get(int(match["number"]))
     if code is None or mentioned(line.text, match.start(), match.end()):
         return None

@@ -141,7 +141,8 @@ _BY_FIRST: dict[str, tuple[_Prefix, ...]] = {
         _Prefix(re.compile(r"\[ {0,8}\d{1,9}\.\d{3,6}\](?:\[ {0,8}[TC]\d{1,9}\])?[ ]"), _rest),
         _Prefix(re.compile(r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\][ ]"), _rest),
         _Prefix(
-            re.compile(r'\[(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\] \[[\w.-]{1,60}\] {0,9}(?=File "|Traceback \(most )'), _rest
+            re.compile(r'\[(?:DEBUG|INFO|WARN(?:ING)?|ERROR)\] \[[\w.-]{1,60}\] {0,9}(?=File "|Traceback \(most )'),
+            _rest,
         ),
         _Prefix(re.compile(r"\[(?:DP\d{1,4} )?TP(\d{1,4})(?: [A-Z]{2}\d{1,4}){0,4}\][ ]"), _rank),
     ),

@@ -72,7 +72,7 @@ def _yarn(match: re.Match[str], line: Line) -> LogEvent:
 
 
 _NO_THREAD = (
-    ("can't start new thread", r"(?:^\s*|: )(?:RuntimeError|thread\.error|error): can't start new thread\s*$"),
+    ("can't start new thread", r"(?<![\w.])(?:RuntimeError|thread\.error|error): can't start new thread\s*$"),
     ("pthread_create", r"pthread_create(?:\(\))? failed\b.{0,80}Resource temporarily unavailable"),
     ("hread creation failed", r"libgomp: Thread creation failed: Resource temporarily unavailable"),
     ("fork: retry", r"\bfork: (?:retry: )?(?:Resource temporarily unavailable|No child processes)"),

@@ -282,7 +282,7 @@ FAMILY = Family(
             rf" Used (?P<used>{SIZE}) of (?P<total>{SIZE}) \w{{1,20}}\.",
             _space,
         ),
-        Pattern("Total hbm usage >= ", rf"^\s*Total hbm usage >= (?P<used>{SIZE}):", _account),
+        Pattern("Total hbm usage >= ", rf"\bTotal hbm usage >= (?P<used>{SIZE}):", _account),
         Pattern(
             "Attempting to reserve ",
             rf"Attempting to (?:reserve|allocate) (?P<request>{SIZE})(?: at the bottom of memory)?\."

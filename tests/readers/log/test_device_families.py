@@ -296,8 +296,10 @@ SUMMARY = """|==================================================================
 
 
 def test_memory_summary() -> None:
-    (event,) = said(f"before\n{SUMMARY}after\n")
-    assert event.device == 1
+    event, failure = said(f"before\n{SUMMARY}after\n")
+    assert (event.device, failure.device) == (1, 1)
+    assert failure.kind is K.DEVICE_OOM
+    assert failure.size("requested_bytes") is None
     assert dict(event.fields) == {
         "ooms": 2,
         "retries": 3,
@@ -312,6 +314,13 @@ def test_memory_summary() -> None:
         "non_releasable_blocks": 5,
         "peak_non_releasable_blocks": 8,
     }
+
+
+def test_counters_tell_of_a_failure_only_where_nothing_else_does() -> None:
+    calm = SUMMARY.replace("CUDA OOMs: 2", "CUDA OOMs: 0")
+    assert [event.kind for event in said(calm)] == [K.DEVICE_STATE]
+    printed = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 24.00 GiB total capacity)\n"
+    assert [event.kind for event in said(f"{SUMMARY}{printed}")] == [K.DEVICE_STATE, K.DEVICE_OOM]
 
 
 def test_a_piece_of_a_memory_summary() -> None:
