@@ -202,12 +202,20 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         purpose = event.word("purpose") or ""
         facts.put("activity.phase", _PHASE_OF_PURPOSE.get(purpose), event.source)
         facts.put("activity.operation", _OPERATION_OF_PURPOSE.get(purpose), event.source)
+        if purpose == "runtime" and event.word("engine") == "tensorrt-llm":
+            facts.put("activity.phase", "serving", event.source)
     for event in evidence.events:
         facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
     for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
         step = [StackFrame("", 0, event.word("step") or "", "")]
         facts.put("activity.operation", operation_of(step), event.source)
         facts.put("activity.phase", phase_of(step), event.source)
+    for event in evidence.of_kind(EventKind.DEVICE_OOM):
+        if event.fields.get("served") is True:
+            facts.put("activity.phase", "serving", event.source)
+        elif event.word("backend") == "ctranslate2" and _in_constructor(evidence):
+            facts.put("activity.phase", "load", event.source)
+            facts.put("activity.operation", "weights", event.source)
     for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
         facts.put("activity.operation", operation_of_node(event.word("node")), event.source)
@@ -223,6 +231,12 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
             facts.put("activity.operation", "sampler", event.source)
         elif "vae" in wrapped:
             facts.put("activity.operation", "decoder", event.source)
+
+
+def _in_constructor(evidence: Evidence) -> bool:
+    """Whether the innermost frame makes an object, as that of a model is made; Markdown takes underscores away."""
+    frames = [frames_of(event) for event in memory_exceptions(evidence)]
+    return bool(frames and frames[-1]) and frames[-1][-1].function in ("__init__", "init")
 
 
 def _beside_error(text: str) -> str:

@@ -107,6 +107,7 @@ def _profile(event: LogEvent, facts: FactSet) -> None:
         activation_peak_bytes="activation_peak_bytes",
         non_torch_bytes="non_torch_bytes",
         non_torch_before_bytes="non_torch_before_bytes",
+        in_use_at_profile_bytes="initial_used_bytes",
         budget_bytes="budget_bytes",
         utilization="utilization",
         kv_available_bytes="kv_bytes",

@@ -140,6 +140,7 @@ OPERATIONS = (
         r"attn_weights",
         r"\batt(?:n|ention)?\w{0,20}\s*=\s*(?:torch\.|F\.|tf\.)?(?:matmul|bmm|einsum|softmax)\(",
         r"\b(?:matmul_result|attn_scores?|att_scores?|attention_weights)\w*\s*=",
+        r"\battn\s*=\s*attn\s*\+",
         r"attention_scores",
         r"attention_probs",
         r"eager_attention_forward",

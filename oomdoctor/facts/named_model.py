@@ -22,11 +22,19 @@ _FEWER_BITS = re.compile(
 _QUANTISED = ("quantization", "quantize", "load-in-4bit", "load-in-8bit", "load-format")
 _BYTES_OF_DTYPE = {"float": 4, "float32": 4, "fp32": 4, "half": 2, "float16": 2, "fp16": 2, "bfloat16": 2, "bf16": 2}
 _NEARLY_ALL = 0.97
+_GGUF_PATHS = ("model", "hf-repo", "hf-file")
+_GGUF_TYPE = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:I?Q|TQ|MXFP)(?P<bits>[1-8])(?:_\w{1,6})?|(?P<whole>BF16|F16|F32))(?![A-Za-z0-9])", re.I
+)
+_MORE_BITS, _MORE_PARAMETERS = 2, 1.35
+"""Some tensors of a quantised file have more bits than its name says, and a model more parameters than its name's round
+number; `3B` may be 3.6."""
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Bytes of the weights on one card by the name of the model and the type of its numbers, where both are told."""
     options = options_of(evidence)
+    _put_file(options, facts)
     name = _name(options, evidence.command)
     counts = {float(text) for text in _COUNT.findall(name)}
     if len(counts) != 1 or _FEWER_BITS.search(name) or any(options.get(key) for key in _QUANTISED):
@@ -42,6 +50,18 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     total = capacity_of(facts)
     if total is not None:
         facts.put("model.named_exceeds", named > _NEARLY_ALL * total, source)
+
+
+def _put_file(options: Mapping[str, str | None], facts: FactSet) -> None:
+    """A bound above, from names like `Llama-3.2-1B-Instruct-Q4_K_M.gguf`."""
+    name = " ".join((options.get(key) or "").rstrip("/").rsplit("/", 1)[-1] for key in _GGUF_PATHS)
+    found, counts = _GGUF_TYPE.search(name), {float(text) for text in _COUNT.findall(name)}
+    if found is None or len(counts) != 1:
+        return
+    whole = {"F32": 32, "F16": 16, "BF16": 16}.get((found["whole"] or "").upper())
+    bits = whole or int(found["bits"]) + _MORE_BITS
+    size = round(counts.pop() * 1e9 * _MORE_PARAMETERS * bits / 8)
+    facts.put("model.named_file_bytes", size, computed("command.line"))
 
 
 def _name(options: Mapping[str, str | None], command: str | None) -> str:

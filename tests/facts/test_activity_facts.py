@@ -323,3 +323,20 @@ def test_outputs_brought_to_full_precision_are_logits():
     ]
     facts = facts_of(traceback(*frames), oom())
     assert facts.value("activity.operation") == "logits"
+
+
+@pytest.mark.parametrize(("function", "phase"), [("init", "load"), ("__init__", "load"), ("generate", None)])
+def test_an_engine_whose_constructor_reads_the_model(function, phase):
+    failed = event(EventKind.DEVICE_OOM, backend="ctranslate2")
+    ended = traceback(("faster/transcribe.py", 12, function, ""), error="RuntimeError", message="CUDA failed")
+    assert facts_of(ended, failed).value("activity.phase") == phase
+
+
+def test_a_bias_added_to_attention_scores_is_of_their_size():
+    frames = [("arch.py", 9, "forward", "attn = attn + relative_position_bias.unsqueeze(0)")]
+    assert facts_of(traceback(*frames), oom()).value("activity.operation") == "attention-scores"
+
+
+def test_a_step_of_a_built_engine_is_of_serving():
+    failed = event(EventKind.ENGINE_BUFFER_FAILED, engine="tensorrt-llm", purpose="runtime", fatal=True)
+    assert facts_of(failed).value("activity.phase") == "serving"

@@ -4,6 +4,7 @@ where nothing says that they have fewer bits."""
 from __future__ import annotations
 
 import pytest
+from given import facts_of
 
 from oomdoctor.diagnose.pipeline import diagnose
 
@@ -51,3 +52,21 @@ def test_weights_by_the_name(tmp_path, command, confidence, size):
 )
 def test_a_name_that_does_not_tell(tmp_path, command):
     assert told(tmp_path, command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "least", "most"),
+    [
+        ("llama-cli -m models/Thing-3.2-1B-Instruct-IQ3_M.gguf", 0.5, 1.0),
+        ("llama-server -hf some/Thing-7B-GGUF:Q8_0", 7.0, 12.0),
+        ("llama-cli -m Thing-7B-F16.gguf", 14.0, 20.0),
+        ("llama-cli -m Thing-7B.gguf", None, None),
+        ("llama-cli -m thing-q4_0.gguf", None, None),
+    ],
+)
+def test_how_much_a_file_can_hold_by_its_name(command, least, most):
+    found = facts_of(command=command).size("model.named_file_bytes")
+    if least is None:
+        assert found is None
+    else:
+        assert least * 1e9 < found < most * 1e9

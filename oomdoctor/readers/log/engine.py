@@ -329,19 +329,25 @@ class _Reader:
             rank=stripped.rank,
             pid=stripped.pid,
             time_seconds=stripped.time_seconds,
-            following=lambda count: self.neighbours(self.texts_after(span), count, stripped.stream),
+            following=lambda count: self.neighbours(self.texts_after(span), count, stripped.stream, nameless=True),
             preceding=lambda count: self.neighbours(self.texts_before(span), count, stripped.stream)[::-1],
         )
 
-    def neighbours(self, texts: Iterator[str], count: int, stream: str) -> list[str]:
-        """The nearest `count` lines of the same writer, where the lines name their writer."""
+    def neighbours(self, texts: Iterator[str], count: int, stream: str, nameless: bool = False) -> list[str]:
+        """The nearest `count` lines of the same writer, where the lines name their writer.
+
+        `nameless`: a logger names it on the first line of a statement only, so lines that name nobody are more of that
+        statement, up to the first of another writer.
+        """
         found: list[str] = []
         for text in texts:
             if len(found) >= count:
                 break
             stripped = strip(text)
-            if not stream or stripped.stream == stream:
+            if not stream or stripped.stream == stream or (nameless and not stripped.stream):
                 found.append(stripped.text)
+            else:
+                nameless = False
         return found
 
     def texts_after(self, span: _Span) -> Iterator[str]:

@@ -155,7 +155,8 @@ def _ray_advice(match: re.Match[str], line: Line) -> LogEvent | None:
     before = line.preceding(40)
     if any("Memory on the node" in text or "memory on node" in text for text in before):
         return None
-    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", top_processes=_top_processes(before) or None)
+    top = _top_processes(before) or None
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="ray", of_node=True, top_processes=top)
 
 
 def _ray_count(match: re.Match[str], line: Line) -> LogEvent | None:

@@ -329,7 +329,7 @@ _SPOKEN = re.compile(
 
 def is_refusal(text: str) -> bool:
     """Whether a line says by itself that a buffer was refused."""
-    return _SPOKEN.search(text) is not None
+    return _SPOKEN.search(text) is not None or _VULKAN_REFUSED in text
 
 
 def _over_buffer_limit(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -401,8 +401,8 @@ _FAILED: tuple[Pattern, ...] = (
         _over_buffer_limit,
     ),
     reading(
-        "buffer_type_alloc_buffer: error: failed to allocate buffer",
-        r"failed to allocate buffer, size = +{requested_bytes:mib} MiB",
+        "failed to allocate buffer, size = ",
+        r"\bfailed to allocate buffer, size = +{requested_bytes:mib} MiB",
         _refused,
     ),
     reading(

@@ -148,6 +148,19 @@ def _runner_ended(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
     return ended, event_of(EventKind.PROCESS_KILLED, line, killed)
 
 
+def _short_at_start(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The server's own summary of what llama-server said; whose memory it was, the quoted line tells."""
+    inner = match["inner"]
+    if _WHOLE_REFUSAL.search(inner):
+        return None  # which is read as llama.cpp's own
+    if "cpu_buffer_type" in inner or "_Host buffer" in inner:
+        return event_of(EventKind.HOST_ALLOCATION_FAILED, line, {"engine": _ENGINE, "allocator": "llama.cpp"})
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, {"engine": _ENGINE, "purpose": "unknown", "fatal": True})
+
+
+_WHOLE_REFUSAL = re.compile(
+    r"buffer of size \d|size = {1,3}\d|failed: out of memory|Device memory allocation of size \d"
+)
 _RUNNERS_LINES = 200
 """Of the runner itself, which stand before this one in a server's log and say more."""
 _REFUSED = re.compile(r"\b\w{2,20} failed: out of memory|unable to allocate (?P<buffer>\S{1,40}) buffer")
@@ -194,6 +207,11 @@ FAMILY = Family(
             "llama runner process has terminated",
             r"llama runner process has terminated: (?P<inner>\S.{0,999})",
             _runner_ended,
+        ),
+        Pattern(
+            "reported out-of-memory during startup",
+            r"llama-server reported out-of-memory during startup(?::(?P<inner>.{0,999}))",
+            _short_at_start,
         ),
         *(
             _form(

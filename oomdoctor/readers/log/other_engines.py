@@ -68,13 +68,26 @@ _TENSORRT_LLM: tuple[Pattern, ...] = (
         "Number of tokens per block: ",
         r"Number of tokens per block: {block_tokens:n}",
     ),
-    _trt(
-        EventKind.ENGINE_BUFFER_FAILED,
+    reading(
         "CUDA runtime error in ",
         r"CUDA runtime error in (?:::)?{call:word}\(.{0,200}?: out of memory(?: \((?P<site__word>[^\s:()]{1,200}):)?",
-        purpose="unknown",
-        fatal=True,
+        lambda match, line: event_of(
+            EventKind.ENGINE_BUFFER_FAILED,
+            line,
+            {"engine": "tensorrt-llm", "purpose": _asked_for(line), "fatal": True, **read_fields(match)},
+        ),
     ),
+)
+
+
+def _asked_for(line: Line) -> str:
+    """A step's buffers, where the error or its stack names a step; what the build bounds is made before any step."""
+    said = (*line.preceding(2), line.text, *line.following(8))
+    return "runtime" if any(_OF_A_STEP.search(text) for text in said) else "unknown"
+
+
+_OF_A_STEP = re.compile(
+    r"\bforward(?:A?[Ss]ync)\b|RuntimeBuffers::(?:reshape|prepareStep|setFromInputs)|::executeStep\b|::executeBatch\b"
 )
 
 
@@ -187,8 +200,27 @@ _MLC: tuple[Pattern, ...] = (
     ),
 )
 
+# --- TVM, which MLC and others run on ---------------------------------------------------------------------------------
+_TVM: tuple[Pattern, ...] = (
+    Pattern(
+        "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        r"(?:\bVulkan Error, code=-2: |(?:\berror\b|failed).{0,80}?)VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "vulkan"}),
+    ),
+)
+
 # --- MLX --------------------------------------------------------------------------------------------------------------
 _mlx = partial(form, "mlx")
+
+
+def _not_run(line: Line, fields: Fields) -> LogEvent:
+    """Work that Metal could not run; that the server had answered before says that its model fits."""
+    served = any(_SERVED.search(text) for text in line.preceding(_BEFORE))
+    return event_of(EventKind.DEVICE_OOM, line, {**fields, "served": True} if served else fields)
+
+
+_BEFORE = 40
+_SERVED = re.compile(r"\"POST [^\"]{1,300} HTTP/[0-9.]{1,3}\"\W{1,3}2[0-9][0-9]\b")
 
 _MLX: tuple[Pattern, ...] = (
     _mlx(
@@ -207,13 +239,12 @@ _MLX: tuple[Pattern, ...] = (
         "kIOGPUCommandBufferCallbackErrorOutOfMemory",
         r"(?:\berror:|\bcommand buffer was aborted due to an error during execution\.) Insufficient Memory"
         r" \(\w{1,20}:kIOGPUCommandBufferCallbackErrorOutOfMemory\)",
-        lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "metal"}),
+        lambda match, line: _not_run(line, {"backend": "metal"}),
     ),
-    _mlx(
-        EventKind.DEVICE_OOM,
+    Pattern(
         "[METAL] Command buffer execution failed: Insufficient Memory",
         r"\[METAL\] Command buffer execution failed: Insufficient Memory",
-        backend="metal",
+        lambda match, line: _not_run(line, {"engine": "mlx", "backend": "metal"}),
     ),
 )
 
@@ -316,11 +347,24 @@ def _node(match: re.Match[str], line: Line) -> LogEvent:
     return event_of(EventKind.ENGINE_STEP_FAILED, line, fields)
 
 
+def _loading(match: re.Match[str], line: Line) -> LogEvent | None:
+    """What was loaded as memory ran out, told in the next lines."""
+    if not any("ut of memory" in text for text in (line.text, *line.preceding(3))):
+        return None
+    return event_of(EventKind.ENGINE_STEP_FAILED, line, {"step": "load_model"})
+
+
 _COMFYUI: tuple[Pattern, ...] = (
     Pattern(
         "model failed to load",
         r"^(?:\w{1,20} ){0,4}model failed to load\s*$",
         lambda match, line: event_of(EventKind.ENGINE_STEP_FAILED, line, {"step": "load_model"}),
+    ),
+    Pattern(
+        "Error while loading ",
+        r"\bError while loading (?:\w{1,20} ){0,2}"
+        r"(?:transformer|unet|vae|model|checkpoint|component|module|\w{0,12}encoder)\b",
+        _loading,
     ),
     reading("**Node Type:**", r"\*\*Node Type:\*\* {step:word}", _node),
     _comfy(
@@ -409,6 +453,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("tensorrt-llm", _TENSORRT_LLM),
     Family("lmdeploy", _LMDEPLOY),
     Family("mlc", _MLC),
+    Family("tvm", _TVM),
     Family("mlx", _MLX),
     Family("deepspeed-inference", _DEEPSPEED),
     Family("flashinfer", _FLASHINFER),

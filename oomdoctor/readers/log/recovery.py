@@ -65,7 +65,12 @@ def _said(match: re.Match[str], line: Line) -> LogEvent | None:
         return None
     if not _RAN_OUT.search(line.text) and not any(_RAN_OUT.search(text) for text in line.preceding(_NEAR)):
         return None
+    if found.lastgroup == "fallback" and _OF_LOADING.search(line.text):
+        return None  # the same weights are loaded in another way, and it is not said that they fit so
     return event(EventKind.RECOVERED, line, how=_HOW[found.lastgroup or "retry"])
+
+
+_OF_LOADING = re.compile(r"(?i)\b(?:error|failed|failure|unable|could not|cannot)\b[^.]{0,40}\bload(?:ing)?\b")
 
 
 def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     accelerator_errors,
     containers,
+    derived_engines,
     headlines,
     heaps,
     host_memory,
@@ -61,6 +62,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     tgi.FAMILY,
     metrics.FAMILY,
     *other_engines.FAMILIES,
+    *derived_engines.FAMILIES,
     model_dimensions.FAMILY,
     versions.FAMILY,
     recovery.FAMILY,
