@@ -100,6 +100,15 @@ def _advice(member: str, facts: FactSet) -> Iterator[str]:
 
 
 def _artefacts(evidence: Evidence) -> Iterator[str]:
+    for event in latest_device_failures(evidence):
+        told_apart = event.fields.get("contradictory")
+        if isinstance(told_apart, tuple):
+            yield (
+                _(
+                    "Figures of the message cannot all be true: {value}. Which of them is wrong cannot be told, so "
+                    "they are set aside and nothing is concluded from them."
+                ).format(value=", ".join(str(one) for one in told_apart))
+            )
     if any(event.fields.get("capacity_unknown") is True for event in latest_device_failures(evidence)):
         yield (
             _(

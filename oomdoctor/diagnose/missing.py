@@ -220,5 +220,5 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
         yield Missing(
             _("the framework's version"),
             _("no version is printed; settings are given in every spelling"),
-            f"`{VERSION_BY[runtime]}`",
+            f"`{VERSION_BY[runtime]}`" if runtime in VERSION_BY else _("the program's own option or first lines"),
         )

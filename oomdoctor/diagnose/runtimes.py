@@ -17,16 +17,16 @@ VERSION_BY = {
     "ollama": "ollama --version",
     "mlx": "pip show mlx",
 }
-"""How each prints its version."""
+"""How each prints its version; of a program that only Metal's own words tell of (`metal`), nobody knows."""
 _WITHOUT_TABLE = frozenset({"mps", "metal"})
 """Allocators on devices of which no tool lists who holds what."""
 _OF_OTHER_TOOLS = frozenset({"hip", "xpu", "npu", "mlu", "neuron"})
 """Allocators on devices that only the vendor's own tool knows; nvidia-smi may know those of all others."""
-_OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps", "metal": "mlx"}
+_OF_BACKEND = {"jax": "jax", "tensorflow": "tensorflow", "mps": "mps", "metal": "metal"}
 
 
 def runtime_of(facts: FactSet) -> str:
-    """A key of VERSION_BY: the engine where it has no torch in it, else by the allocator that refused, else torch."""
+    """A key of VERSION_BY, or `metal`: the engine where it has no torch in it, else by the allocator that refused."""
     engine = facts.value("engine.name")
     if engine in ("llama.cpp", "ollama", "mlx"):
         return str(engine)

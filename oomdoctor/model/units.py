@@ -17,19 +17,22 @@ _FACTORS = {
 _LARGEST = 1 << 80
 """Even a length read from garbage, times the size of an element, is less; more digits than that are no size."""
 _SIZE = re.compile(r"\s*(-?[0-9][0-9,]*(?:\.[0-9]*)?)\s*([A-Za-z]*)\s*")
+_DECIMAL_COMMA = re.compile(r"-?[0-9]{1,9},(?:[0-9]{1,2}|[0-9]{4,9})")
+"""Thousands are three digits: `1,50` is one and a half as some locales write it; `1,500` is read as thousands."""
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `1.5 GiB`, `20,971,520`, `512MiB`, `24g`, `298. GiB` (NumPy). Decimal-looking units are read as binary.
+    """Bytes of `1.5 GiB`, `1,5 GiB`, `20,971,520`, `512MiB`, `24g`, `298. GiB` (NumPy).
 
-    The frameworks print GB for 1024^3 far more often than for 1e9 (Ray too: it calls 1,081 GB 1006.84GB);
-    a caller that knows a printer means 1e9 (SGLang's host cache) multiplies itself.
+    Decimal-looking units are read as binary: the frameworks print GB for 1024^3 far more often than for 1e9 (Ray too:
+    it calls 1,081 GB 1006.84GB); a caller that knows a printer means 1e9 (SGLang's host cache) multiplies itself.
     Raises ValueError for anything else, also for a number that no program could mean.
     """
     found = _SIZE.fullmatch(text)
     if not found or found[2].lower() not in _FACTORS:
         raise ValueError(f"not a size: {text!r}")
-    size = float(found[1].replace(",", "")) * _FACTORS[found[2].lower()]
+    number = found[1].replace(",", "." if _DECIMAL_COMMA.fullmatch(found[1]) else "")
+    size = float(number) * _FACTORS[found[2].lower()]
     if abs(size) > _LARGEST:
         raise ValueError(f"not a size: {text[:100]!r}")
     return round(size)

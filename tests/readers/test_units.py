@@ -61,3 +61,11 @@ def test_ray_divides_by_1024_cubed() -> None:
     assert total == round(1006.84 * GIB)
     assert round(total / 10**9) == 1081
     assert events[K.PROCESS_KILLED].fields["reported_by"] == "ray"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,5 GiB", 3 << 29), ("1900,00 MiB", 1900 << 20), ("1,500 MiB", 1500 << 20), ("20,971,520", 20_971_520)],
+)
+def test_a_comma_before_other_than_three_digits_is_a_decimal_one(text, value):
+    assert parse_size(text) == value

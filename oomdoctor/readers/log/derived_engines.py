@@ -1,4 +1,4 @@
-"""What programs that are built on vLLM and llama.cpp say in words of their own: the plugin for Ascend, stable diffusion."""
+"""What programs built on vLLM and llama.cpp say in words of their own: the plugin for Ascend, stable diffusion."""
 
 from __future__ import annotations
 

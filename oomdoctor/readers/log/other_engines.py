@@ -204,7 +204,7 @@ _MLC: tuple[Pattern, ...] = (
 _TVM: tuple[Pattern, ...] = (
     Pattern(
         "VK_ERROR_OUT_OF_DEVICE_MEMORY",
-        r"(?:\bVulkan Error, code=-2: |(?:\berror\b|failed).{0,80}?)VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        r"\bVulkan Error, code=-2: VK_ERROR_OUT_OF_DEVICE_MEMORY",
         lambda match, line: event_of(EventKind.DEVICE_OOM, line, {"backend": "vulkan"}),
     ),
 )

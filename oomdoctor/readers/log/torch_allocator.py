@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...model.events import EventKind, FieldValue, LogEvent
-from ...model.units import GIB
+from ...model.units import GIB, MIB, format_bytes
 from .family import Family, Line, Pattern
 from .prefixes import strip_log_header
 from .prose import mentioned, printed, quoted
@@ -15,6 +15,10 @@ from .statement import SIZE, event, integer, joined, size
 
 _UNKNOWN_SIZE = 1 << 60
 """NVML answers 2^64 where it does not know; no device has an exbibyte."""
+
+_MORE_THAN_ANY_DEVICE = 16 << 40
+_ROUNDED = 1.02
+"""Figures are printed with two decimals, and read one after another."""
 
 _BACKENDS = {
     "CUDA": "cuda",
@@ -160,7 +164,7 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
         "capacity_unknown": unknown or (True if "17179869184" in statement else None),
     }
     device = old[1] if old else new[1] if new else None
-    return fields, integer(device)
+    return _without_contradictions(fields), integer(device)
 
 
 def _size_before(statement: str, label: str) -> int | None:
@@ -170,6 +174,35 @@ def _size_before(statement: str, label: str) -> int | None:
         return None
     match = _SIZE_AT_END.search(statement[max(0, place - _LONGEST_SIZE) : place])
     return size(match[1]) if match else None
+
+
+def _without_contradictions(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
+    """The fields without figures that cannot all be true; `contradictory` names these, for which is wrong is not known.
+
+    What is free is no more than there is, what is allocated no more than what is reserved, and no device has petabytes.
+    """
+    told: list[str] = []
+    aside: set[str] = set()
+
+    def size_of(name: str) -> int | None:
+        value = fields.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    for name in ("total_bytes", "free_bytes", "allocated_bytes", "reserved_bytes", "reserved_unallocated_bytes"):
+        if (value := size_of(name)) is not None and value > _MORE_THAN_ANY_DEVICE:
+            told.append(format_bytes(value))
+            aside.add(name)
+    for less, more in (("free_bytes", "total_bytes"), ("allocated_bytes", "reserved_bytes")):
+        smaller, larger = size_of(less), size_of(more)
+        if {less, more} & aside or smaller is None or larger is None or smaller <= _ROUNDED * larger + MIB:
+            continue
+        told.append(f"{format_bytes(smaller)} / {format_bytes(larger)}")
+        aside |= {less, more}
+    if aside & {"allocated_bytes", "reserved_bytes"}:
+        aside |= {"allocated_bytes", "reserved_bytes", "reserved_unallocated_bytes"}
+    if not told:
+        return fields
+    return {name: None if name in aside else value for name, value in fields.items()} | {"contradictory": tuple(told)}
 
 
 def _known(value: int | None) -> bool:

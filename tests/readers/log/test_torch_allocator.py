@@ -332,3 +332,38 @@ def test_a_failed_try_is_not_a_failure() -> None:
 )
 def test_code_and_prose_are_not_messages(text: str) -> None:
     assert said(text) == ()
+
+
+NEW = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.69 GiB of"
+    " which {free} is free. Of the allocated memory {allocated} is allocated by PyTorch, and 1.00 GiB is reserved by"
+    " PyTorch but unallocated."
+)
+OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB (GPU 0; 23.69 GiB total capacity; {allocated} already"
+    " allocated; 1.00 GiB free; {reserved} reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "aside", "kept"),
+    [
+        (NEW.format(free="90.00 GiB", allocated="3.00 GiB"), ("free_bytes", "total_bytes"), ("allocated_bytes",)),
+        (
+            OLD.format(allocated="7.45 PiB", reserved="20.00 GiB"),
+            ("allocated_bytes", "reserved_bytes"),
+            ("free_bytes",),
+        ),
+        (
+            OLD.format(allocated="9.00 GiB", reserved="2.00 GiB"),
+            ("allocated_bytes", "reserved_bytes"),
+            ("total_bytes",),
+        ),
+        (NEW.format(free="1.00 GiB", allocated="30.00 GiB"), (), ("allocated_bytes", "total_bytes", "free_bytes")),
+    ],
+)
+def test_figures_that_cannot_all_be_true_are_set_aside(text, aside, kept):
+    (found,) = [one for one in said(text) if one.kind is K.DEVICE_OOM]
+    assert bool(found.fields.get("contradictory")) is bool(aside)
+    assert not any(name in found.fields for name in aside)
+    assert all(name in found.fields for name in kept)
