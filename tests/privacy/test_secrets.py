@@ -74,4 +74,4 @@ def test_a_run_gives_none_away(tmp_path) -> None:
     found = [
         (what, file.name) for what, _, secret in KINDS for file, data in written.items() if secret.encode() in data
     ]
-    assert not found, found
+    assert not found, "\n".join(map(str, found))

@@ -23,15 +23,16 @@ _compiled: dict[bytes, Pattern[bytes]] = {}
 _QUOTE = rb"(?:\\{0,3}[\"'])?"
 """Escaped where a text was quoted in another."""
 _NAMED = (
-    rb"(?:password|passwd|passphrase|pwd|secret|key|token|credential)(?P<tail>[a-z0-9_-]{0,20})"
+    rb"(?:password|passwd|passphrase|pwd|secret|key|token|credential|pass)(?P<tail>[a-z0-9_-]{0,20})"
     + _QUOTE
-    + rb"(?P<joint>[ \t]{0,3}[=:][ \t]{0,3}|[ \t]{1,3})(?P<quote>"
+    + rb"(?P<joint>\]?[ \t]{0,3}[=:][ \t]{0,3}|[ \t]{0,40}(?:\||\xe2\x94[\x82\x83]|\\{1,7}u250[23])[ \t]{0,40}"
+    + rb"|(?<=[\"']),[ \t]{0,3}(?=\\{0,3}[\"'])|[ \t]{1,40})(?P<quote>"
     + _QUOTE
     + rb")(?P<value>[^\s\"',;&<>\\]{4})"
 )
 _VALUE = rb"(?:[^\s\"',;&<>\\]|\\[^nrt\"'\\])*"
 _WORD_BEFORE = rb"[a-z0-9_.-]{0,40}\Z"
-_NAME_HINTS = (b"passw", b"passphrase", b"pwd", b"secret", b"key", b"token", b"credential")
+_NAME_HINTS = (b"pass", b"pwd", b"secret", b"key", b"token", b"credential")
 # By what a line must hold (in lower case) for the pattern to be tried; each is searched in the lower-cased bytes.
 _BY_PLACE: tuple[tuple[bytes, bytes], ...] = (
     (
@@ -55,6 +56,21 @@ _BY_PLACE: tuple[tuple[bytes, bytes], ...] = (
     (b'"auth', rb"\"auth\\{0,3}\"[ \t]{0,3}:[ \t]{0,3}\\{0,3}\"(?P<value>[a-z0-9+/=_-]{8,4096})"),
     (b"_auth", rb"_auth[ \t]?=[ \t]?(?P<value>[a-z0-9+/=_-]{8,4096})"),
     (b"login", rb"login[ \t]{1,8}\S{1,200}[ \t]{1,8}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})"),
+    (b"password", rb"(?:\A|\n)[ \t]{0,40}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})[ \t]{0,8}(?=\r|\n|\Z)"),
+    (b"wandb", rb"wandb[ \t]{1,8}login[ \t]{1,8}(?:--?[a-z]{1,20}[ \t]{1,8}){0,3}(?P<value>[a-z0-9_]{20,512})"),
+    (b"sshpass", rb"sshpass[ \t]{1,8}-p[ \t]{0,8}[\"']?(?P<value>[^\s\"']{1,512})"),
+    (b"mysql", rb"mysql[a-z]{0,10}\b[^\r\n]{0,200}?[ \t]-p(?P<value>[^\s\"']{2,512})"),
+    (
+        b"login",
+        rb"(?:docker|podman|helm)\b[^\r\n]{0,100}\blogin\b[^\r\n]{0,200}?[ \t]-p[ \t]{1,8}(?P<value>[^\s\"']{1,512})",
+    ),
+    (b"key=", rb"[?&]key=(?P<value>[^\s&\"'<>]{8,4096})"),
+    (
+        b"auth",
+        rb"auth[ \t]?=[ \t]?\(\\{0,3}[\"'][^\"'\r\n]{0,200}[\"'],[ \t]?\\{0,3}[\"'](?P<value>[^\"'\r\n\\]{1,512})",
+    ),
+    (b"cookies", rb"cookies[ \t]?=[ \t]?\{(?P<value>[^}\r\n]{4,4096})\}"),
+    (b"bot ", rb"bot[ \t]{1,3}(?P<value>[a-z0-9_-]{20,30}\.[a-z0-9_-]{6}\.[a-z0-9_-]{27,50})"),
     (b"login(", rb"login\([^)\r\n]{0,80}key[ \t]?=[ \t]?\\{0,3}[\"'](?P<value>[^\"'\s\\]{8,512})"),
     (
         b"curl",
@@ -69,8 +85,9 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (
     (b"k_test_", rb"[rs]k_test_[A-Za-z0-9]{16,}"),
     (b"gh", rb"gh[pousr]_[A-Za-z0-9]{20,}"),
     (b"github_pat_", rb"github_pat_[A-Za-z0-9_]{20,}"),
-    (b"glpat-", rb"glpat-[A-Za-z0-9_-]{16,}"),
+    (b"gl", rb"gl(?:pat|rt|dt|cbt|ptt|ft|soat|agent|imt)-[A-Za-z0-9_-]{16,}"),
     (b"xox", rb"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    (b"xapp-", rb"xapp-[A-Za-z0-9-]{10,}"),
     (b"AKIA", rb"AKIA[A-Z0-9]{16}"),
     (b"ASIA", rb"ASIA[A-Z0-9]{16}"),
     (b"AIza", rb"AIza[A-Za-z0-9_-]{30,}"),
@@ -86,21 +103,53 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (
     (b"dapi", rb"dapi[0-9a-f]{32}"),
     (b"hvs.", rb"hvs\.[A-Za-z0-9_-]{20,}"),
     (b"hvb.", rb"hvb\.[A-Za-z0-9_-]{20,}"),
+    (b"wandb_v1_", rb"wandb_v1_[A-Za-z0-9_]{20,}"),
+    (b"xai-", rb"xai-[A-Za-z0-9]{20,}"),
+    (b"pplx-", rb"pplx-[A-Za-z0-9]{20,}"),
+    (b"tgp_v1_", rb"tgp_v1_[A-Za-z0-9_-]{20,}"),
+    (b"csk-", rb"csk-[A-Za-z0-9]{20,}"),
+    (b"jina_", rb"jina_[A-Za-z0-9_-]{20,}"),
+    (b"ABSK", rb"ABSK[A-Za-z0-9+/]{40,}={0,2}"),
+    (b"GOCSPX-", rb"GOCSPX-[A-Za-z0-9_-]{20,}"),
+    (b"AGE-SECRET-KEY-1", rb"AGE-SECRET-KEY-1[A-Z0-9]{20,}"),
+    (b"shp", rb"shp(?:at|ca|pa|ss)_[A-Za-z0-9]{20,}"),
+    (b"_v1_", rb"do[opr]_v1_[0-9a-f]{32,}"),
+    (b"tskey-", rb"tskey-[A-Za-z0-9-]{16,}"),
+    (b"ATATT3", rb"ATATT3[A-Za-z0-9_=-]{20,}"),
+    (b".atlasv1.", rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{20,}"),
+    (b"key-", rb"key-[0-9a-f]{32}(?![0-9a-f])"),
+    (b"whsec_", rb"whsec_[A-Za-z0-9]{20,}"),
+    (b"pul-", rb"pul-[0-9a-f]{40}"),
+    (b"sbp_", rb"sbp_[0-9a-f]{40}"),
+    (b"pscale_", rb"pscale_[a-z]{2,8}_[A-Za-z0-9_-]{20,}"),
+    (b"lin_api_", rb"lin_api_[A-Za-z0-9]{20,}"),
+    (b"figd_", rb"figd_[A-Za-z0-9_-]{20,}"),
+    (b"sntry", rb"sntry[su]_[A-Za-z0-9_=+/-]{20,}"),
 )
 """What each known shape begins with, and the shape."""
 _SHAPE = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?P<value>" + b"|".join(shape for _, shape in _SHAPES) + rb")"
 _KEY_BEGIN = rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = rb"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
-_OWNERS_OF_KEYS = b"api|access|private|account|auth|secret|encryption|signing|master|service|subscription|ssh"
+_OWNERS_OF_KEYS = b"api|access|private|account|auth|secret|encryption|signing|master|service|subscription|ssh|client"
 _OWNERS_OF_TOKENS = (
     b"hf|hub|huggingface|github|gh|gitlab|auth|access|api|bearer|refresh|session|security|wandb|slack|bot|personal|private|deploy"
     b"|service|identity|oauth|jwt|csrf|registry|vault|discord|telegram|modelscope|neptune|clearml|secret"
 )
+_OWNERS_OF_PASSES = (
+    b"db|database|smtp|mail|ftp|sql|mysql|pg|postgres|redis|mongo|ldap|proxy|http|user|admin|root|login"
+    b"|config_[a-z0-9]{1,40}"
+)
+"""A `forward_pass` is none."""
 _SECRET_NAME = (
-    rb"password|passwd|passphrase|(?:^|[_-])pwd|secret|credential|(?:^|[_.-])(?:%s)[_-]?key(?![a-z])"
-    rb"|(?:^|[_.-])(?:%s)[_-]?token(?![a-z])|^-{0,2}token(?![a-z_-])"
-) % (_OWNERS_OF_KEYS, _OWNERS_OF_TOKENS)
+    rb"password|passwd|passphrase|(?:^|[_-])pwd|secret|credential|(?:^|[_.-])(?:%s)[_.-]?key(?![a-z])"
+    rb"|(?:^|[_.-])(?:%s)[_.-]?token(?![a-z])|^-{0,2}token(?![a-z_-])|(?:^|[_.-])(?:%s)[_-]pass(?![a-z_-])"
+) % (_OWNERS_OF_KEYS, _OWNERS_OF_TOKENS, _OWNERS_OF_PASSES)
+_ESCAPE = (
+    rb"\\{1,7}(?:x1b|u001b|033)\[[0-9;]{0,64}m"
+    rb"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,2048}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
+)
+"""Colours and the like, which part a name from its value; colours also as a quotation writes them."""
 
 
 def mask_text(text: str, is_code: bool = False) -> str:
@@ -117,13 +166,32 @@ def mask_command(command: Sequence[str]) -> tuple[str, ...]:
     masked: list[str] = []
     follows_secret = False
     for word in command:
-        if follows_secret and not word.startswith("-"):
+        if follows_secret and (not word.startswith("-") or (len(word) > 4 and not word.startswith("--"))):
             masked.append(MASK)
             follows_secret = False
             continue
         follows_secret = word.startswith("-") and "=" not in word and " " not in word and is_secret_name(word)
         masked.append(mask_text(word))
-    return tuple(masked)
+    return _masked_by_place(masked)
+
+
+def _masked_by_place(words: Sequence[str]) -> tuple[str, ...]:
+    """What is a secret by the words before it (`sshpass -p …`, `curl -u me:…`), of each the word that it begins in."""
+    data = [word.encode("utf-8", "surrogateescape") for word in words]
+    spans = _by_place(b" ".join(data).lower())
+    if not spans:
+        return tuple(words)
+    from bisect import bisect_right
+
+    begins = [0]
+    for each in data:
+        begins.append(begins[-1] + len(each) + 1)
+    for start, stop in sorted(spans, reverse=True):
+        place = bisect_right(begins, start) - 1
+        each, at = data[place], start - begins[place]
+        if _MASK not in each:
+            data[place] = each[:at] + _MASK + each[max(at, stop - begins[place]) :]
+    return tuple(each.decode("utf-8", "surrogateescape") for each in data)
 
 
 def is_secret_name(name: str) -> bool:
@@ -164,15 +232,9 @@ def _pattern(source: bytes) -> Pattern[bytes]:
 
 def _mask_plain(data: bytes, is_code: bool) -> bytes:
     """Mask all but private keys."""
-    spans: list[tuple[int, int]] = []
-    lower = data.lower()  # bytes: only ASCII letters change, so places stay the same
-    for hint, pattern in _BY_PLACE:
-        if hint in lower:
-            spans += (match.span("value") for match in _pattern(pattern).finditer(lower))
-    if any(hint in lower for hint in _NAME_HINTS):
-        spans += _named_values(lower, is_code)
-    if any(hint in data for hint, _ in _SHAPES):
-        spans += (match.span("value") for match in _pattern(_SHAPE).finditer(data))
+    spans = _spans(data, is_code)
+    if b"\x1b" in data or b"1b[" in data or b"033[" in data:
+        spans += _spans_between_escapes(data, is_code)
     if not spans:
         return data
     pieces: list[bytes] = []
@@ -183,6 +245,53 @@ def _mask_plain(data: bytes, is_code: bool) -> bytes:
         position = max(position, stop)
     pieces.append(data[position:])
     return b"".join(pieces)
+
+
+def _spans(data: bytes, is_code: bool) -> list[tuple[int, int]]:
+    """Where secrets lie."""
+    lower = data.lower()  # bytes: only ASCII letters change, so places stay the same
+    spans = _by_place(lower)
+    if any(hint in lower for hint in _NAME_HINTS):
+        spans += _named_values(lower, is_code)
+    if any(hint in data for hint, _ in _SHAPES):
+        spans += (match.span("value") for match in _pattern(_SHAPE).finditer(data))
+    return spans
+
+
+def _by_place(lower: bytes) -> list[tuple[int, int]]:
+    return [
+        match.span("value")
+        for hint, pattern in _BY_PLACE
+        if hint in lower
+        for match in _pattern(pattern).finditer(lower)
+    ]
+
+
+def _spans_between_escapes(data: bytes, is_code: bool) -> list[tuple[int, int]]:
+    """Where they lie in the text as a terminal shows it."""
+    from bisect import bisect_right
+
+    pieces, shown, true = [], [], []
+    """The pieces between escapes, and where each begins as shown and as written."""
+    position = length = 0
+    for escape in _pattern(_ESCAPE).finditer(data):
+        if escape.start() > position:
+            pieces.append(data[position : escape.start()])
+            shown.append(length)
+            true.append(position)
+            length += len(pieces[-1])
+        position = escape.end()
+    if not shown and position == 0:
+        return []
+    pieces.append(data[position:])
+    shown.append(length)
+    true.append(position)
+
+    def written(place: int) -> int:
+        piece = bisect_right(shown, place) - 1
+        return true[piece] + place - shown[piece]
+
+    return [(written(start), written(stop - 1) + 1) for start, stop in _spans(b"".join(pieces), is_code)]
 
 
 def _named_values(lower: bytes, is_code: bool) -> Iterator[tuple[int, int]]:
@@ -204,9 +313,15 @@ def _names_secret(match: Match[bytes], is_code: bool) -> bool:
     """Whether the word around a match of `_NAMED` is the name of a secret, and one that is followed by its value."""
     before = _pattern(_WORD_BEFORE).search(match.string, max(0, match.start() - 40), match.start())
     prefix = before[0] if before else b""
+    if (
+        before
+        and prefix[:1] in (b"n", b"r", b"t")
+        and match.string[max(0, before.start() - 1) : before.start()] == b"\\"
+    ):
+        prefix = prefix[1:]  # the end of a line, in a text quoted in another
     joint = match["joint"]
-    if not joint.strip() and not prefix.startswith(b"-") and not match[0].startswith(b"-"):
-        return False  # only an option's value follows after a space
+    if len(joint) < 2 and not joint.strip() and not prefix.startswith(b"-") and not match[0].startswith(b"-"):
+        return False  # only an option's value follows after a space; in a table, several
     if is_code and not match["quote"] and joint != b"=":
         return False
     return _holds_secret(prefix + match.string[match.start() : match.end("tail")])
