@@ -146,7 +146,7 @@ _SECRET_NAME = (
     rb"|(?:^|[_.-])(?:%s)[_.-]?token(?![a-z])|^-{0,2}token(?![a-z_-])|(?:^|[_.-])(?:%s)[_-]pass(?![a-z_-])"
 ) % (_OWNERS_OF_KEYS, _OWNERS_OF_TOKENS, _OWNERS_OF_PASSES)
 _ESCAPE = (
-    rb"\\{1,7}(?:x1b|u001b|033)\[[0-9;]{0,64}m"
+    rb"\\\\{0,6}(?:x1b|u001b|033)\[[0-9;]{0,64}m"
     rb"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,2048}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
 )
 """Colours and the like, which part a name from its value; colours also as a quotation writes them."""
@@ -269,29 +269,22 @@ def _by_place(lower: bytes) -> list[tuple[int, int]]:
 
 def _spans_between_escapes(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     """Where they lie in the text as a terminal shows it."""
+    spans = _spans(_pattern(_ESCAPE).sub(b"", data), is_code)
+    if not spans:
+        return []
     from bisect import bisect_right
 
-    pieces, shown, true = [], [], []
-    """The pieces between escapes, and where each begins as shown and as written."""
-    position = length = 0
+    shown, true = [0], [0]
+    """Where the pieces between escapes begin, as shown and as written."""
     for escape in _pattern(_ESCAPE).finditer(data):
-        if escape.start() > position:
-            pieces.append(data[position : escape.start()])
-            shown.append(length)
-            true.append(position)
-            length += len(pieces[-1])
-        position = escape.end()
-    if not shown and position == 0:
-        return []
-    pieces.append(data[position:])
-    shown.append(length)
-    true.append(position)
+        shown.append(shown[-1] + escape.start() - true[-1])
+        true.append(escape.end())
 
     def written(place: int) -> int:
         piece = bisect_right(shown, place) - 1
         return true[piece] + place - shown[piece]
 
-    return [(written(start), written(stop - 1) + 1) for start, stop in _spans(b"".join(pieces), is_code)]
+    return [(written(start), written(stop - 1) + 1) for start, stop in spans]
 
 
 def _named_values(lower: bytes, is_code: bool) -> Iterator[tuple[int, int]]:
