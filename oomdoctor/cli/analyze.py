@@ -11,7 +11,7 @@ from ..language import _, told
 from .bundle_reports import configuration_of
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options, redacted, size_option
-from .output import REPORT_FORMATS, FormName, default_format, deliver_report, say, spare_inputs
+from .output import REPORT_FORMATS, FormName, default_format, deliver_report, is_terminal, say, spare_inputs
 from .progress import progress_bar
 
 EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
@@ -23,7 +23,7 @@ EXIT_LEVEL_REACHED, EXIT_NOTHING_READ = 1, 3
     "--format",
     "output_format",
     type=FormName(REPORT_FORMATS),
-    help="Form of the report. Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
+    help="Form of the report. Default: by the suffix of --output; else terminal, which is plain text in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @click.option("--command", help="The launch line, when the log does not show it.")
@@ -98,7 +98,7 @@ def analyze(
         say(note)
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
         say(_("{configuration} tells no dimension of a model that could be read").format(configuration=configuration))
-    read_off = output is None and chosen == "terminal" and diagnosis.nothing_read
+    read_off = output is None and chosen == "terminal" and is_terminal(sys.stdout) and diagnosis.nothing_read
     for record in diagnosis.inputs:
         if record.status == "refused" and not read_off:
             say(_("{what}: {why}").format(what=record.path or repr(record.path), why=told(record.why or "")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from ..errors import UsageError
 from ..language import _
 from .command import SpokenCommand
 from .options import language_option
-from .output import FormName, deliver, is_terminal, spare_inputs, text_width
+from .output import FormName, default_format, deliver, spare_inputs, text_width
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from ..compare.spread import Spread
 
 FORMATS = ("terminal", "json", "markdown", "html")
-_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 
 
 @click.command(cls=SpokenCommand)
@@ -31,7 +29,7 @@ _BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html
     "--format",
     "output_format",
     type=FormName(FORMATS),
-    help="Default: by the suffix of --output; terminal on a terminal; markdown in a pipe.",
+    help="Default: by the suffix of --output; else terminal, which is plain text in a pipe.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write to this file instead of standard output.")
 @language_option
@@ -51,7 +49,7 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
     from ..compare.spread import spread
 
     spare_inputs(output, paths)
-    chosen = output_format or _default_format(output)
+    chosen = output_format or default_format(output, otherwise="terminal")
     with progress_bar() as bar:
         sides = tuple(read_side(path, bar.reading) for path in paths)
     as_text = partial(as_terminal, width=text_width(output)) if chosen == "terminal" else as_markdown
@@ -70,9 +68,3 @@ def diff(paths: tuple[Path, ...], output_format: str | None, output: Path | None
             raise UsageError(_("one process on one device leaves nothing to compare; give a second snapshot or bundle"))
         text = of_spread(found)
     deliver(text, output)
-
-
-def _default_format(output: Path | None) -> str:
-    if output is not None:
-        return _BY_SUFFIX.get(output.suffix.lower(), "terminal")
-    return "terminal" if is_terminal(sys.stdout) else "markdown"

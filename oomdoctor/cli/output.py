@@ -19,6 +19,7 @@ from ..language.wrapping import wrap
 from ..model.printable import one_line
 
 FORMATS = ("terminal", "html", "json", "markdown")
+_DUMB = ("dumb", "unknown")
 REPORT_FORMATS = (*FORMATS, "slack", "jira")
 """Those of a report, which is pasted into tickets and messages."""
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
@@ -44,11 +45,14 @@ class FormName(_Choice):
         return str(super().convert(value, param, ctx))
 
 
-def default_format(output: Path | None) -> str:
-    """One of FORMATS: by the suffix of the file, else by who reads standard output."""
-    if output is not None:
-        return _BY_SUFFIX.get(output.suffix.lower(), "html")
-    return "terminal" if is_terminal(sys.stdout) else "markdown"
+def default_format(output: Path | None, otherwise: str = "html") -> str:
+    """One of FORMATS: by the suffix of the file; on standard output the summary, which is plain text in a pipe."""
+    return "terminal" if output is None else _BY_SUFFIX.get(output.suffix.lower(), otherwise)
+
+
+def is_plain() -> bool:
+    """Whether what goes to standard output has neither colours nor bold words: NO_COLOR, a dumb terminal, a pipe."""
+    return not is_terminal(sys.stdout) or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in _DUMB
 
 
 def text_format(output: Path | None) -> str:
@@ -83,13 +87,16 @@ def print_report(text: str) -> None:
 
 
 def deliver_report(diagnosis: Diagnosis, form: str, output: Path | None) -> None:
-    """As `deliver`; a terminal gets the summary in its colours, as wide as it is. Raises UsageError."""
+    """As `deliver`; a terminal gets the summary as wide as it is, in its colours. Raises UsageError."""
     from ..report import render
+    from ..report.terminal import render_plain
 
-    if form == "terminal" and output is None and is_terminal(sys.stdout):
-        deliver(_for_terminal(diagnosis), None)
-    else:
+    if form != "terminal" or output is not None:
         deliver(render(diagnosis, form), output)
+    elif is_plain():
+        deliver(render_plain(diagnosis, text_width(None)), None)
+    else:
+        deliver(_for_terminal(diagnosis), None)
 
 
 def _for_terminal(diagnosis: Diagnosis) -> str:
@@ -98,7 +105,6 @@ def _for_terminal(diagnosis: Diagnosis) -> str:
     from ..report.terminal import render_terminal
 
     told = io.StringIO()
-    # Whether there are colours (NO_COLOR, TERM=dumb) the console finds out by itself.
     render_terminal(diagnosis, Console(file=told, force_terminal=True, width=text_width(None), legacy_windows=False))
     return told.getvalue()
 

@@ -9,8 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import RuleError
-from ..language import _, pgettext
+from ..language import N_, _, pgettext
 from ..model.diagnosis import Setting
+from ..model.units import MIB
 from .document import Section, as_section, read_document
 from .prepared import code, key_of, restored
 from .versions import version_key, within
@@ -18,19 +19,29 @@ from .versions import version_key, within
 FRAMEWORKS = (
     *("torch", "cuda", "nccl", "transformers", "deepspeed", "accelerate", "diffusers", "vllm", "sglang", "llama.cpp"),
     *("ollama", "tgi", "lmdeploy", "tensorrt-llm", "ray", "host", "docker", "kubernetes", "slurm", "jax", "tensorflow"),
-    *("java", "node", "spark"),
+    *("java", "node", "spark", "python", "nvidia", "bitsandbytes", "peft", "lm-studio", "mlc"),
 )
 COMPONENTS = (
     *("weights", "kv", "activations", "workspace", "fragmentation", "reserve", "optimizer", "gradients"),
     *("host-memory", "graphs", "limit", "diagnosis"),
 )
-VALUES = ("switch", "integer", "number", "choice", "text")
+VALUES = ("switch", "integer", "number", "choice", "text", "size")
 TABLE = Path(__file__).with_name("knobs.yaml")
 PREPARED = TABLE.with_suffix(".prepared")
 """The table as `scripts/make_prepared.py` leaves it."""
 CODE = code("errors", "knobs/document", "knobs/load", "knobs/versions")
 """All that decides what the table comes to."""
 RECORDS = frozenset({"oomdoctor.knobs.load"})
+SYSTEMS = {
+    "slurm": N_("Slurm"),
+    "docker": N_("docker"),
+    "kubernetes": N_("Kubernetes"),
+    "systemd": N_("systemd"),
+    "shell": N_("a shell"),
+}
+"""What starts a program and bounds it, with how it is called: `host.orchestrator` says which it was."""
+_UNITS = {"G": ("M", "G"), "g": ("m", "g"), "Gi": ("Mi", "Gi"), "GB": ("MB", "GB")}
+"""How a spelling writes MiB and GiB, by what it calls a GiB. The last is WSL's, whose GB is one of 2^30 bytes."""
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
 
@@ -41,10 +52,25 @@ class Spelling:
     form: str
     since: str | None = None
     until: str | None = None
+    system: str = ""
+    """One of SYSTEMS, where only that one writes it so."""
+    unit: str = ""
+    """Of a size: how a GiB is written, or KiB for a bare number of them."""
 
     def lines(self, value: str) -> tuple[str, ...]:
-        """What to copy, one line each."""
-        return tuple(self.form.replace("{value}", value).splitlines())
+        """What to copy, one line each. A size is given in bytes."""
+        return tuple(self.form.replace("{value}", self._sized(value)).splitlines())
+
+    def _sized(self, value: str) -> str:
+        if not self.unit:
+            return value
+        if not value.isdecimal():
+            return "<KiB>" if value == "<N>" and self.unit == "KiB" else value + self.unit.removeprefix("KiB")
+        if self.unit == "KiB":
+            return str(-(-int(value) // 1024))
+        mebibytes = -(-int(value) // MIB)  # never below what is asked for
+        small, large = _UNITS[self.unit]
+        return f"{mebibytes // 1024}{large}" if mebibytes % 1024 == 0 else f"{mebibytes}{small}"
 
     @property
     def versions(self) -> str:
@@ -72,7 +98,7 @@ class Knob:
     cost: str
     default: str
     takes: str
-    """'switch' (no value), 'integer', 'number', 'choice' or 'text'."""
+    """'switch' (no value), 'integer', 'number', 'choice', 'text' or 'size' (in bytes; each spelling has its unit)."""
     spellings: tuple[Spelling, ...]
     """Oldest first; where several serve one version, the first is the one to show."""
     choices: tuple[Choices, ...]
@@ -81,8 +107,14 @@ class Knob:
     evidence: tuple[str, ...]
     note: str
 
-    def spelled(self, version: str | None) -> tuple[Spelling, ...]:
-        """The spelling in a version (none where it does not exist there); all of them where it is unknown."""
+    def spelled(self, version: str | None, system: str | None = None) -> tuple[Spelling, ...]:
+        """The spelling in a version (none where it does not exist there); all of them where it is unknown.
+
+        Of spellings by system that of this one; all where none is for it, or it is unknown.
+        """
+        mine = tuple(item for item in self.spellings if item.system and item.system == system)
+        if mine:
+            return mine
         if version is None or version_key(version) is None:
             return self.spellings
         return tuple(item for item in self.spellings if within(version, item.since, item.until))[:1]
@@ -96,7 +128,7 @@ class Knob:
             return None
         if value in self.never:
             return f"no version of {self.framework} accepts {value!r}"
-        if self.takes == "integer" and not re.fullmatch(r"-?[0-9]+", value):
+        if self.takes in ("integer", "size") and not re.fullmatch(r"-?[0-9]+", value):
             return f"{value!r} is not a whole number"
         if self.takes == "number" and not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value):
             return f"{value!r} is not a number"
@@ -112,16 +144,16 @@ class Knobs(Mapping[str, Knob]):
     def __init__(self, knobs: Mapping[str, Knob]) -> None:
         self._knobs = dict(knobs)
 
-    def spell(self, knob: str, value: str, version: str | None) -> Setting:
-        """The setting as this version spells it.
+    def spell(self, knob: str, value: str, version: str | None, system: str | None = None) -> Setting:
+        """The setting as this version spells it, or this system where they differ by that.
 
-        Where the version is unknown and spellings differ, all of them, with a note on which is for which. Where
+        Where that is unknown and spellings differ, all of them, and which is for which. Where
         the version has no such option or does not take the value, no lines, and the note says so.
         Raises KeyError for a knob that is not in the table.
         """
         found = self._knobs[knob]
         known = version is not None and version_key(version) is not None
-        spellings = found.spelled(version)
+        spellings = found.spelled(version, system)
         if known and not spellings:
             spans = _(" or ").join(item.versions for item in found.spellings)
             said = _("{program} {version} has no such option; it exists {spans}")
@@ -131,14 +163,17 @@ class Knobs(Mapping[str, Knob]):
             return Setting(knob, value, (), f"{found.framework} {version}: {refusal}")
         lines = tuple(dict.fromkeys(line for item in spellings for line in item.lines(value)))
         notes = [_(found.note)] if found.note else []
-        if not known and len(spellings) > 1:
+        systems: tuple[str, ...] = ()
+        if len(spellings) > 1 and spellings[0].system:
+            systems = tuple(_(SYSTEMS[item.system]) for item in spellings)
+        elif not known and len(spellings) > 1:
             notes.insert(0, _("; ").join(_for_versions(found.framework, item, value) for item in spellings))
         elif not known and spellings[0].versions:
             notes.insert(
                 0,
                 _("For {framework} {versions}").format(framework=found.framework, versions=spellings[0].versions),
             )
-        return Setting(knob, value, lines, _(". ").join(notes))
+        return Setting(knob, value, lines, _(". ").join(notes), systems)
 
     def __getitem__(self, knob: str) -> Knob:
         return self._knobs[knob]
@@ -207,11 +242,16 @@ def _knob(section: Section) -> Knob:
 
 
 def _spelling(section: Section, takes: str) -> Spelling:
-    section.only(("form", "since", "until"), "a spelling")
+    section.only(("form", "since", "until", "system", "unit"), "a spelling")
     form = section.text("form")
     if ("{value}" in form) == (takes == "switch"):
         section.place.refuse("a form holds {value} unless the knob is a switch")
-    return Spelling(form, *_bounds(section))
+    system, unit = section.text("system", ""), section.text("unit", "")
+    if system and system not in SYSTEMS:
+        section.entries["system"].place.refuse(f"'system' is one of {', '.join(SYSTEMS)}; not {system!r}")
+    if (takes == "size") != (unit in (*_UNITS, "KiB")):
+        section.place.refuse(f"the unit of a size is one of {', '.join((*_UNITS, 'KiB'))}, and only a size has one")
+    return Spelling(form, *_bounds(section), system, unit)
 
 
 def _choices(section: Section) -> Choices:

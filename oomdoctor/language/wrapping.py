@@ -11,7 +11,10 @@ _NOT_FIRST = "，。；：、！？）》」』】”’％"
 """Marks that no line begins with."""
 _NOT_LAST = "（《「『【“‘"
 """Marks that no line ends with."""
-_PIECE = re.compile(r"\s+|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|.")
+_COMMAND = re.compile(r"`[^`]*`")
+_HELD = "\ue000"
+"""Stands for a blank within a command while lines are broken."""
+_PIECE = re.compile(r"\s+|`[^`]*`|[^\s\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+|.")
 
 
 def cells(text: str) -> int:
@@ -28,7 +31,17 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
-    """Lines of at most `width` cells, broken between words and beside Chinese characters; a longer word stays whole."""
+    """Lines of at most `width` cells, broken between words and beside Chinese characters.
+
+    A longer word stays whole, and so does a command in backticks.
+    """
+    if "`" in text:
+        text = _COMMAND.sub(lambda found: found[0].replace(" ", _HELD), text)
+        return [line.replace(_HELD, " ") for line in _wrapped(text, width, first, others)]
+    return _wrapped(text, width, first, others)
+
+
+def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
     if cells(text) == len(text):
         return textwrap.wrap(
             text, width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
@@ -44,6 +57,18 @@ def wrap(text: str, width: int, first: str = "", others: str = "") -> list[str]:
             continue
         line, taken, empty = line + piece, taken + cells(piece), False
     return lines if empty else [*lines, line.rstrip()]
+
+
+def chopped(text: str, width: int) -> list[str]:
+    """The line in pieces of at most `width` cells, wherever they end: for a word that is longer."""
+    pieces, piece, taken = [], "", 0
+    for each in text:
+        size = cells(each)
+        if piece and taken + size > width:
+            pieces.append(piece)
+            piece, taken = "", 0
+        piece, taken = piece + each, taken + size
+    return [*pieces, piece]
 
 
 def broken(text: str, width: int) -> str:

@@ -83,6 +83,8 @@ class Setting:
     """What to copy, one line each: a flag, an environment assignment, a line of code."""
     note: str = ""
     """Which version each line is for, when there are several."""
+    systems: tuple[str, ...] = ()
+    """Of lines that differ by what starts the program: whose each is, by its name; else empty."""
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,10 @@ class _Writer:
         value = next_value(asked, wanted.go, known_now(wanted.knob, self.facts))
         if value is None:
             return Setting(wanted.knob, asked, (), "")  # it is set so already, and there is no further step
-        return knobs.spell(wanted.knob, value, self._version(knobs, wanted.knob))
+        system = self.facts.value("host.orchestrator")
+        return knobs.spell(
+            wanted.knob, value, self._version(knobs, wanted.knob), None if system is None else str(system)
+        )
 
     def _version(self, knobs: Knobs, knob: str) -> str | None:
         framework = knobs[knob].framework

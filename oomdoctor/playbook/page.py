@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..facts.registry import REGISTRY
-from ..knobs.load import load_knobs
+from ..knobs.load import SYSTEMS, load_knobs
 from ..language import N_, _, chosen
 from ..model.diagnosis import Effect
 from ..model.facts import Scope
@@ -117,7 +117,8 @@ def _remedy(remedy: RuleRemedy, words: Translation) -> Item:
         knob = load_knobs()[remedy.set.knob]
         for spelling in knob.spellings:
             span = f"   ({knob.framework} {spelling.versions})" if spelling.versions else ""
-            settings.extend(line + span for line in spelling.lines(remedy.set.value.outline()))
+            span = f"   ({_(SYSTEMS[spelling.system])})" if spelling.system else span
+            settings.extend(line + span for line in spelling.lines(remedy.set.value.outline() or "<N>"))
         remarks += [_(knob.note)] if knob.note else []
     cost = words.cost.get(remedy.id, remedy.cost)
     if remedy.frees:

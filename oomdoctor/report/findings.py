@@ -52,6 +52,8 @@ class RemedyView:
     """What it depends on and the input does not show, in a sentence; empty otherwise."""
     lines: tuple[str, ...]
     """Alternatives to copy; empty where the change is not a setting."""
+    systems: tuple[str, ...]
+    """Whose each line is, where they differ by what starts the program; else empty."""
     note: str
     effect: str
     """What it does with how many bytes, and whether that is enough, in one sentence."""
@@ -164,6 +166,7 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
         else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
         lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
+        systems=() if remedy.set is None else remedy.set.systems,
         note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
         effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
         enough=remedy.enough,
@@ -180,7 +183,9 @@ def _effect(remedy: Remedy) -> str:
         return {
             True: _("Enough by itself."),
             False: _("Not enough by itself."),
-            None: _("How much it frees is not known."),
+            None: _("How much is needed is not known.")
+            if remedy.effect is Effect.ALLOWS
+            else _("How much it frees is not known."),
         }[remedy.enough]
     said = {
         True: _("{effect}, which is enough."),

@@ -117,7 +117,13 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
 
 
 def _setting(setting: Setting) -> dict[str, Any]:
-    return {"knob": setting.knob, "value": setting.value, "lines": list(setting.lines), "note": setting.note}
+    return {
+        "knob": setting.knob,
+        "value": setting.value,
+        "lines": list(setting.lines),
+        "systems": list(setting.systems),
+        "note": setting.note,
+    }
 
 
 def _misuse(misuse: Misuse) -> dict[str, Any]:

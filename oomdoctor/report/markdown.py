@@ -120,7 +120,8 @@ def _change(write: Dialect, view: ReportView) -> list[str]:
         return []
     blocks = [write.sentence(_("**Change this:** {what}")).format(what=write.prose(change.do))]
     for place, line in enumerate(change.lines):
-        blocks.extend([_("or")] if place else [])
+        whose = [_("{name}:").format(name=change.systems[place])] if change.systems else []
+        blocks.extend(whose or ([_("or")] if place else []))
         blocks.append(write.fence(line))
     if change.effect:
         blocks.append(write.prose(change.effect))

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language import _
-from ..language.wrapping import wrap
+from ..language.wrapping import chopped, wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView
 from .reckoning import ESTIMATED, MISUSED, RECKONED
@@ -26,8 +26,13 @@ _TONES = {"out-of-memory": "bold red", "degraded": "bold yellow", "undetermined"
 
 def render(diagnosis: Diagnosis) -> str:
     """The summary as plain text, 80 columns wide."""
+    return render_plain(diagnosis, 80)
+
+
+def render_plain(diagnosis: Diagnosis, width: int) -> str:
+    """The summary as plain text, so many columns wide: nothing in it acts on a terminal."""
     out = io.StringIO()
-    console = Console(file=out, width=80, no_color=True, force_terminal=False, color_system=None, legacy_windows=False)
+    console = Console(file=out, width=width, no_color=True, force_terminal=False, color_system=None, legacy_windows=False)
     render_terminal(diagnosis, console)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
@@ -108,7 +113,9 @@ def _change(view: ReportView, console: Console) -> None:
     if change is None:
         return
     _heading(console, _("Change this"), change.do)
-    for line in change.lines:
+    for place, line in enumerate(change.lines):
+        if change.systems:
+            _say(console, _("{name}:").format(name=change.systems[place]), style="dim")
         # Not wrapped: a line that the terminal breaks is still one line when it is copied.
         console.print(Text("    " + line, style="bold green"), soft_wrap=True, highlight=False)
     if change.effect:
@@ -163,22 +170,13 @@ def _missing(view: ReportView, console: Console) -> None:
     if not view.missing:
         return
     _heading(console, _("Not seen"), "")
-    table = Table.grid(padding=(0, 1))
     for each in view.missing[:_MOST]:
         words = _("{what}: {why}").format(what=each.what, why=each.why) if each.why else each.what
-        table.add_row("-", Text(_lines(words, console.width - 4), overflow="fold"))
+        _item(console, "- ", words)
         if each.how_to_get_it:
-            table.add_row("", _to_collect(each.how_to_get_it, console.width - 4))
+            _item(console, "  ", each.how_to_get_it)
     if len(view.missing) > _MOST:
-        table.add_row("-", Text(_("and {number} more in the report").format(number=len(view.missing) - _MOST)))
-    console.print(Padding(table, (0, 0, 0, 2)), highlight=False)
-
-
-def _to_collect(text: str, width: int) -> Text:
-    """A sentence; its commands, in backticks, in green."""
-    told = Text(_lines(text, width), overflow="fold")
-    told.highlight_regex(r"`[^`]+`", "green")
-    return told
+        _item(console, "- ", _("and {number} more in the report").format(number=len(view.missing) - _MOST))
 
 
 def _heading(console: Console, name: str, text: str) -> None:
@@ -188,12 +186,24 @@ def _heading(console: Console, name: str, text: str) -> None:
         _say(console, text)
 
 
+def _item(console: Console, mark: str, text: str) -> None:
+    """A sentence behind a mark; its commands, in backticks, in green."""
+    for place, line in enumerate(_lines(text, console.width - 4, whole=True)):
+        told = Text("  " + (mark if place == 0 else "  ") + line)
+        told.highlight_regex(r"`[^`]+`", "green")
+        console.print(told, soft_wrap=True, highlight=False)
+
+
 def _say(console: Console, text: str, style: str = "") -> None:
-    text = _lines(text, console.width - 2)
-    console.print(Padding(Text(text, style=style, overflow="fold"), (0, 0, 0, 2)), highlight=False)
+    for line in _lines(text, console.width - 2):
+        console.print(Text("  " + line, style=style), soft_wrap=True, highlight=False)
 
 
-def _lines(text: str, width: int) -> str:
-    """Broken between words and beside Chinese characters, never between a number and its unit."""
+def _lines(text: str, width: int, *, whole: bool = False) -> list[str]:
+    """Broken between words and beside Chinese characters, never between a number and its unit.
+
+    `whole`: a command in backticks stays one line however long it is; a terminal breaks it, and it can be copied.
+    """
     lines = wrap(UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text), width)
-    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+    shown = (line.replace("\N{NO-BREAK SPACE}", " ") for line in lines)
+    return [piece for line in shown for piece in ([line] if whole and "`" in line else chopped(line, width))]

@@ -319,7 +319,7 @@ def test_what_rose_more_than_all_is_not_most_of_it(tmp_path: Path) -> None:
     other = _device(0)
     other.malloc(200 * MIB, [frame("collect", "/home/me/other.py", 3), *_forward(80)])
     ended = _run(_snapshot(tmp_path / "a", _device(18)), _snapshot(tmp_path / "b", other))
-    assert "What rose most: " in ended.stdout
+    assert "What rose most:" in ended.stdout
     assert "Most of it" not in ended.stdout
 
 

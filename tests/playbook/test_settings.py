@@ -53,7 +53,7 @@ def test_the_value_is_taken_by_every_version_that_has_the_knob(pair):
     knob, value = KNOBS[remedy.set.knob], remedy.set.value.outline()
     if remedy.set.value.names:
         value = "1"  # computed from facts: a number
-        assert knob.takes in ("integer", "number", "text"), "a choice is not computed"
+        assert knob.takes in ("integer", "number", "text", "size"), "a choice is not computed"
     shown, hidden = [], []
     for release in releases(knob.framework):
         if not knob.spelled(release):

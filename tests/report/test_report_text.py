@@ -36,8 +36,17 @@ def test_the_terminal_report_fits_80_columns(name: str) -> None:
         if each.set
         for line in each.set.lines
     ]
+    collected = [one_line(each.how_to_get_it) for each in ALL[name]().missing]
     for line in render(ALL[name](), "terminal").splitlines():
-        assert cell_len(line) <= 80 or line.strip() in copied
+        whole = line.strip() in copied or any(line.strip() in each for each in collected)
+        assert cell_len(line) <= 80 or whole
+
+
+def test_a_command_to_collect_something_can_be_copied_in_one_piece() -> None:
+    commands = re.findall("`([^`]+)`", " ".join(each.how_to_get_it for each in ALL["undetermined"]().missing[:4]))
+    lines = render(ALL["undetermined"](), "terminal").splitlines()
+    assert max(map(len, commands)) > 80 - 4
+    assert [command for command in commands if not any(f"`{command}`" in line for line in lines)] == []
 
 
 def colours(diagnosis_name: str, environ: dict[str, str]) -> str:
