@@ -22,6 +22,10 @@ from .device_budget import device_budgets
 from .focus import focus
 from .until import points_until_failure, process_limit, samples_until_failure
 
+ENGINE_SHARE = N_("engine's share")
+ENGINE_SHARE_AT_LEAST = N_("engine's share, at least")
+"""Places of an engine's plan: of what it may use of the device, or of the least that this can be."""
+PLANS = (ENGINE_SHARE, ENGINE_SHARE_AT_LEAST)
 _SAME_MOMENT = 0.05
 """A process that has given back more than this share since it failed is not set beside what it held afterwards."""
 
@@ -53,24 +57,26 @@ def with_moments(found: Sequence[Budget], incidents: Sequence[Incident]) -> tupl
 
 
 def _engine(facts: FactSet) -> Budget | None:
-    """The engine's plan: its share of the device, weights, outside torch, activation peak, KV."""
+    """The engine's plan: its share of the device, weights, outside torch, activation peak, KV.
+
+    What is left for the pool is the share less all else. So where the share is not printed, what is printed of the
+    rest and what is left come to the least that it can be.
+    """
     value = Values(facts, None)
-    total = value("engine.budget_bytes")
+    printed = N_("printed by the program")
+    pool = value("engine.kv_available_bytes")
+    before: list[Wanted] = [
+        ("weights", value("engine.weights_bytes"), printed),
+        ("outside torch", value("engine.non_torch_bytes"), printed),
+        (N_("activation peak"), value("engine.activation_peak_bytes"), printed),
+        (N_("working buffers"), value("engine.temporary_bytes"), printed),
+    ]
+    total, where = value("engine.budget_bytes"), ENGINE_SHARE
+    if total is None and pool is not None and value("engine.weights_bytes"):
+        total, where = pool + sum(size or 0 for _, size, _ in before), ENGINE_SHARE_AT_LEAST
     if total is None or total <= 0:
         return None
-    printed = N_("printed by the program")
-    return plan(
-        N_("engine's share"),
-        total,
-        [
-            ("weights", value("engine.weights_bytes"), printed),
-            ("outside torch", value("engine.non_torch_bytes"), printed),
-            (N_("activation peak"), value("engine.activation_peak_bytes"), printed),
-            (N_("working buffers"), value("engine.temporary_bytes"), printed),
-            (N_("KV pool"), value("engine.kv_available_bytes"), printed),
-        ],
-        value("engine.kv_needed_bytes"),
-    )
+    return plan(where, total, [*before, (N_("KV pool"), pool, printed)], value("engine.kv_needed_bytes"))
 
 
 def _host(run: RunRecord, facts: FactSet) -> Budget | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..facts.budget import PLANS
 from ..language import _, told
 from ..model.diagnosis import Budget
 from ..model.places import place_in_words
@@ -32,6 +33,8 @@ class Segment:
     width: float
     minor: bool = False
     """Among the smaller ones, which a narrow legend sums up in a line."""
+    variant: int = 0
+    """How many parts of its category stand before it in the bar: each has marks of its own on the common colour."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def view_budget(budget: Budget) -> BudgetView:
     rows = [(_name(part.name), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
     if budget.unattributed_bytes:
         name = _(UNATTRIBUTED.label) if rows else _(NOT_MEASURED)
+        if budget.unattributed_bytes < 0 and budget.where in PLANS:
+            name = _("more than the share")
         rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, _("what is left of the total")))
     rows.sort(key=lambda row: draw_order(row[1]))
     free = [size for _, category, size, _ in rows if category is FREE]
@@ -101,7 +106,12 @@ def view_budget(budget: Budget) -> BudgetView:
         width = max(size, 0) / axis
         share = format_share(size, budget.total_bytes)
         known = one_line(told(how_known), 80)
-        segments.append(Segment(name, category, size, format_bytes(size), share, known, position / axis, width))
+        variant = sum(each.category is category for each in segments)
+        segments.append(
+            Segment(
+                name, category, size, format_bytes(size), share, known, position / axis, width, variant=variant
+            )
+        )
         position += max(size, 0)
     where, moment = place_in_words(budget.where), told(budget.moment) if budget.moment else ""
     if moment:
@@ -159,6 +169,8 @@ def _over(budget: Budget) -> str:
     if budget.unattributed_bytes >= 0:
         return ""
     excess = format_bytes(-budget.unattributed_bytes)
+    if budget.where in PLANS:
+        return _("The engine's plan comes to {excess} more than its share of the device.").format(excess=excess)
     return _(
         "The parts come to {excess} more than the total: the sources were read at different moments, or overlap."
     ).format(excess=excess)

@@ -15,7 +15,7 @@ from ..language import _, chosen, ngettext, tidy
 from ..model.diagnosis import Diagnosis
 from . import svg, templates
 from .compiled import TEMPLATES
-from .interactive import page_data, scripts
+from .interactive import page_data, scripts, words_data
 from .map_svg import segment_map
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .stacks_svg import stack_picture
@@ -34,14 +34,14 @@ def render(diagnosis: Diagnosis) -> str:
     """The report as an HTML document."""
     view = view_report(diagnosis)
     data = page_data(view.charts, view.windows, view.holdings, view.stacks)
-    code = scripts() if data else ()
+    code = scripts(charts=bool(data))
     style = "\n".join([style_sheet(), *([asset("vendor/uPlot.min.css"), asset("live.css")] if data else [])])
     return (
         environment()
         .get_template("report.html.j2")
         .render(
             r=view,
-            data=data,
+            data=data or words_data(),
             language_tag=LANGUAGE_TAGS[chosen()],
             scripts=code,
             svg=svg,

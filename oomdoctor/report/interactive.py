@@ -1,4 +1,4 @@
-"""The data from which the report's script draws its charts anew, so that they can be zoomed and read by the pointer.
+"""The data from which the report's scripts draw its charts anew, so that they can be zoomed and read by the pointer.
 
 Everything the script shows is in the page without it; it reads numbers and plain text from a JSON block, builds no
 markup from them and asks nothing from outside.
@@ -21,6 +21,7 @@ from .stacks import StackView
 from .timeline import Chart
 from .window import Area, WindowView
 
+_COPY, _CHARTS = "copy.js", "report.js"
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
 _UNIT_BYTES = 512
 """Of values in the data: allocators and the kernel count in multiples of it, and the numbers are shorter."""
@@ -34,7 +35,7 @@ def page_data(
     holdings: Sequence[HoldingView],
     stacks: Sequence[StackView] = (),
 ) -> Markup:
-    """The JSON for the page's data block; empty where nothing can be interactive. `<` is escaped: no text ends it."""
+    """The JSON for the page's data block; empty where there are no charts. `<` is escaped: no text ends it."""
     data = {
         "charts": [_chart(chart, number) for number, chart in enumerate(charts, 1)],
         "windows": [
@@ -54,6 +55,15 @@ def page_data(
     }
     if not any(data[name] for name in ("charts", "windows", "owners", "stacks")):
         return Markup("")
+    return _as_block(data)
+
+
+def words_data() -> Markup:
+    """The data block of a page without charts: what the buttons say."""
+    return _as_block({"words": _words_of_buttons()})
+
+
+def _as_block(data: dict[str, Any]) -> Markup:
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
@@ -63,9 +73,7 @@ def _words() -> dict[str, str]:
     return {
         "keys": _("{picture}: arrow keys read values, + and - zoom, Escape shows all"),
         "failure": _("the failure"),
-        "copy": _("Copy"),
-        "copied": _("Copied"),
-        "selected": _("Selected"),
+        **_words_of_buttons(),
         "event": _("event {number}"),
         "all": _("in all"),
         "hint": _(" area is bytes; open a category by click or Enter, Escape goes back"),
@@ -77,13 +85,17 @@ def _words() -> dict[str, str]:
     }
 
 
+def _words_of_buttons() -> dict[str, str]:
+    return {"copy": _("Copy"), "copied": _("Copied"), "selected": _("Selected")}
+
+
 @cache
-def scripts() -> tuple[Markup, ...]:
-    """The libraries, then what draws with them: each the content of one inline script."""
+def scripts(charts: bool) -> tuple[Markup, ...]:
+    """Each the content of one inline script: the buttons, and for charts the libraries and what draws with them."""
     folder = files(__package__) / "assets"
     return tuple(
         Markup((folder / name).read_text(encoding="utf-8").strip().replace("</script", "<\\/script"))
-        for name in (*LIBRARIES, "report.js")
+        for name in ((_COPY, *LIBRARIES, _CHARTS) if charts else (_COPY,))
     )
 
 

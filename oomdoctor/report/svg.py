@@ -15,6 +15,7 @@ from ..language.wrapping import cells
 from .bars import BudgetView, Segment
 from .palette import Category
 from .timeline import Chart
+from .tones import VARIANTS
 
 _BAR, _LANE = 46, 68
 _CHARACTER, _COLUMN, _PAPER = 7.0, 1080.0, 640.0
@@ -46,7 +47,7 @@ def small_bar(bar: BudgetView, name: str) -> Markup:
     """A budget without its labels, for comparison with the bar above it."""
     parts = [
         Markup('<svg x="{}" width="{}" height="14">{}</svg>').format(
-            at(each.start), at(each.width), _fill(each.category, edge=True)
+            at(each.start), at(each.width), _fill(each.category, each.variant, edge=True)
         )
         for each in bar.segments
         if each.width > 0
@@ -54,10 +55,10 @@ def small_bar(bar: BudgetView, name: str) -> Markup:
     return picture("bar", name, 14, bar.where, bar.in_words, parts)
 
 
-def chip(category: Category) -> Markup:
-    """The category's colour and pattern, beside its name."""
+def chip(category: Category, variant: int = 0) -> Markup:
+    """The category's colour and pattern, beside its name; `variant` as in the bar."""
     return Markup('<svg class="chip" width="13" height="13" aria-hidden="true" focusable="false">{}</svg>').format(
-        _fill(category)
+        _fill(category, variant)
     )
 
 
@@ -162,7 +163,7 @@ def _segment(segment: Segment) -> Markup:
     # A picture inside the picture clips a label that a narrow window leaves no room for.
     return Markup('<svg x="{}" y="1" width="{}" height="{}"><title>{}</title>{}{}</svg>').format(
         at(segment.start), at(segment.width), _BAR,
-        title, _fill(segment.category, edge=True), label,
+        title, _fill(segment.category, segment.variant, edge=True), label,
     )  # fmt: skip
 
 
@@ -188,7 +189,7 @@ def _request(bar: BudgetView) -> Markup:
     )
 
 
-def _fill(category: Category, *, edge: bool = False) -> Markup:
+def _fill(category: Category, variant: int = 0, *, edge: bool = False) -> Markup:
     if category.key == "free":
         return Markup(
             '<rect class="empty" fill="none" stroke="currentColor" stroke-width="2" width="100%" height="100%"/>'
@@ -196,6 +197,9 @@ def _fill(category: Category, *, edge: bool = False) -> Markup:
     solid = Markup('<rect width="100%" height="100%" fill="{}"/>').format(category.colour)
     if category.key in ("idle", "unattributed"):
         solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-{})"/>').format(category.key)
+    elif variant:
+        mark = 1 + (variant - 1) % VARIANTS
+        solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-variant-{})"/>').format(mark)
     return solid + (Markup('<rect class="edge" fill="none" width="100%" height="100%"/>') if edge else Markup(""))
 
 

@@ -174,7 +174,7 @@ def _missing(view: ReportView, console: Console) -> None:
         words = _("{what}: {why}").format(what=each.what, why=each.why) if each.why else each.what
         _item(console, "- ", words)
         if each.how_to_get_it:
-            _item(console, "  ", each.how_to_get_it)
+            _item(console, "  ", each.how_to_get_it, whole=True)
     if len(view.missing) > _MOST:
         _item(console, "- ", _("and {number} more in the report").format(number=len(view.missing) - _MOST))
 
@@ -186,9 +186,9 @@ def _heading(console: Console, name: str, text: str) -> None:
         _say(console, text)
 
 
-def _item(console: Console, mark: str, text: str) -> None:
+def _item(console: Console, mark: str, text: str, *, whole: bool = False) -> None:
     """A sentence behind a mark; its commands, in backticks, in green."""
-    for place, line in enumerate(_lines(text, console.width - 4, whole=True)):
+    for place, line in enumerate(_lines(text, console.width - 4, whole=whole)):
         told = Text("  " + (mark if place == 0 else "  ") + line)
         told.highlight_regex(r"`[^`]+`", "green")
         console.print(told, soft_wrap=True, highlight=False)

@@ -24,6 +24,9 @@ _MARKS = {
     "unattributed": (6, f'<circle cx="2" cy="2" r=".8" {_DOTS} fill-opacity=".5"/>'),
 }
 """By category: the size of the tile, and what stands on it. What is free has an outline instead."""
+VARIANTS = 3
+_VARIANT_MARKS = ('d="M2.5 0V5"', 'd="M0 2.5H5"', 'd="M0 2.5H5M2.5 0V5"')
+"""On the colour of a category: what tells the second, third and fourth part of it in a bar from the first."""
 _STRETCHED = "scale(1.45 5.4)"
 """Of pictures whose drawing is stretched to the plot: the patterns keep about their shape."""
 
@@ -35,6 +38,11 @@ def _patterns() -> Iterator[str]:
         '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
     )
+    for number, marks in enumerate(_VARIANT_MARKS, 1):
+        yield (
+            f'<pattern id="pattern-variant-{number}" width="5" height="5" patternUnits="userSpaceOnUse">'
+            f'<path {marks} stroke="{INK}" stroke-opacity=".28" stroke-width="1" fill="none"/></pattern>'
+        )
     for category in CATEGORIES:
         if category is not FREE:
             size, marks = _MARKS[category.key]

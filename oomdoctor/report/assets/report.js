@@ -416,23 +416,6 @@
     return draw;
   }
 
-  // A line to copy gets a button; a click on the line itself still selects all of it.
-  function copyButton(line) {
-    var button = element("button", "copy-button", words.copy);
-    button.type = "button";
-    button.addEventListener("click", function () {
-      var selection = getSelection(), range = document.createRange();
-      range.selectNodeContents(line.querySelector("code"));
-      selection.removeAllRanges();
-      selection.addRange(range);
-      var done = document.execCommand("copy");
-      button.textContent = done ? words.copied : words.selected;
-      setTimeout(function () { button.textContent = words.copy; }, 2000);
-    });
-    line.appendChild(button);
-  }
-
-  Array.prototype.forEach.call(document.querySelectorAll(".copy"), copyButton);
   data.charts.forEach(curveChart);
   data.windows.forEach(areaChart);
   var holdings = document.getElementById("holdings");
