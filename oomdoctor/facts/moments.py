@@ -11,6 +11,7 @@ from ..model.diagnosis import Incident, Moment, MomentKind
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.run import DeviceOomRecord, RunRecord
+from ..model.source import Source
 from ..model.units import format_bytes
 from .deriver import device_member
 from .focus import focus
@@ -19,6 +20,8 @@ from .incidents import of_process
 from .until import was_killed
 
 _Item = TypeVar("_Item")
+_SAME_SECONDS = 1.0
+"""Two witnesses of one failure date it at most so far apart."""
 _MOST_OF_A_KIND = 12
 """More marks of one kind cannot be told apart: then the first and the last of them."""
 _PHASES = {
@@ -37,12 +40,22 @@ def moments(evidence: Evidence, incidents: Sequence[Incident]) -> tuple[Moment, 
     told = focus(evidence)
     found = [moment for run in told.runs for moment in _of_run(run)]
     found += _of_events(told)
+    found += [one for one in _of_snapshots(told) if not any(_is_of_failure(one, other) for other in found)]
     for incident in incidents:
         when = incident.when_seconds
         if when is not None and not any(_ended_badly(one) and abs(one.when_seconds - when) < 1 for one in found):
             where = None if incident.where.startswith("the ") else incident.where
             found.append(Moment(when, where, MomentKind.FAILURE, incident.cause, incident.source))
     return tuple(sorted(found, key=lambda moment: moment.when_seconds))
+
+
+def _is_of_failure(one: Moment, other: Moment) -> bool:
+    """Whether another witness tells of the same failure."""
+    return (
+        other.kind is MomentKind.FAILURE
+        and other.where in (None, one.where)
+        and abs(other.when_seconds - one.when_seconds) < _SAME_SECONDS
+    )
 
 
 def _ended_badly(moment: Moment) -> bool:
@@ -80,6 +93,18 @@ def _failures(records: Iterable[DeviceOomRecord]) -> Iterator[Moment]:
                 what = said.format(size=format_bytes(record.requested_bytes))
             where = None if device is None else device_member(device)
             yield Moment(record.time_seconds, where, MomentKind.FAILURE, what, str(record.source))
+
+
+def _of_snapshots(evidence: Evidence) -> Iterator[Moment]:
+    """The failed requests that the allocator's own history dates: of each device the first, and those after it."""
+    for snapshot in evidence.snapshots:
+        for device in sorted({oom.device for oom in snapshot.ooms}):
+            failed = [oom for oom in snapshot.ooms if oom.device == device and oom.time_us is not None]
+            for oom in _ends(sorted(failed, key=lambda oom: oom.time_us or 0)):
+                what = N_("{size} refused").format(size=format_bytes(oom.requested_bytes))
+                source = str(Source(path=snapshot.path, record="oom event"))
+                where = device_member(device, snapshot.backend)
+                yield Moment((oom.time_us or 0) / 1e6, where, MomentKind.FAILURE, what, source)
 
 
 def _retries(run: RunRecord) -> Iterator[Moment]:

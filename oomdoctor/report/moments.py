@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from ..language import _, told
-from ..model.diagnosis import Incident, Moment
+from ..model.diagnosis import Incident, Moment, MomentKind
 from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_seconds
@@ -36,14 +36,20 @@ class MomentView:
     """The anchor of the line that says so; empty where none is shown."""
 
 
-def failure_seconds(incidents: Sequence[Incident]) -> float | None:
-    """What times are relative to; None where the input does not date the failure."""
-    return incidents[0].when_seconds if incidents else None
+def failure_seconds(incidents: Sequence[Incident], moments: Sequence[Moment] = ()) -> float | None:
+    """What times are relative to; None where the input does not date the failure.
+
+    A log without times may stand beside a snapshot that dates the failure of the same device.
+    """
+    if not incidents or incidents[0].when_seconds is not None:
+        return incidents[0].when_seconds if incidents else None
+    failed = [each for each in moments if each.kind is MomentKind.FAILURE and each.where == incidents[0].where]
+    return failed[-1].when_seconds if failed else None
 
 
 def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident], anchors: Anchors) -> tuple[MomentView, ...]:
     """The events in their order; of very many the first and the last."""
-    zero = failure_seconds(incidents)
+    zero = failure_seconds(incidents, moments)
     chosen = list(moments) if len(moments) <= _MOST else [*moments[: _MOST // 2], *moments[-_MOST // 2 :]]
     return tuple(
         MomentView(
@@ -55,7 +61,7 @@ def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident], ancho
             kind=each.kind.value,
             what=one_line(told(each.what), _LINE),
             source=one_line(source_of(each.source), _SOURCE),
-            leads_to=anchors.of_line(each.source),
+            leads_to=anchors.of_source(each.source),
         )
         for number, each in enumerate(chosen, 1)
     )

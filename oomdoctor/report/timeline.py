@@ -114,12 +114,16 @@ class _Axis:
 
 
 def view_charts(
-    series: tuple[Series, ...], incidents: tuple[Incident, ...] = (), moments: tuple[MomentView, ...] = ()
+    series: tuple[Series, ...],
+    incidents: tuple[Incident, ...] = (),
+    moments: tuple[MomentView, ...] = (),
+    failure: float | None = None,
 ) -> tuple[Chart, ...]:
     """A chart per place, in the order of the input. Curves without two points are left out: they show no course.
 
     All that is dated has one time axis, which counts from the failure where it holds it, and devices have one scale of
-    bytes: what stands below each other can be compared.
+    bytes: what stands below each other can be compared. `failure` (Unix time) is that which the report is about, as
+    some witness dates it; else it is the first of the incidents that the axis holds.
     """
     by_place: dict[tuple[str, bool], list[Series]] = {}
     for each in series:
@@ -128,7 +132,7 @@ def view_charts(
     most = max(8, min(POINTS, _ALL_POINTS // max(sum(map(len, by_place.values())), 1)))
     courses = {key: [_course(each, most) for each in group] for key, group in by_place.items()}
     dated = [course for (_, relative), group in courses.items() if not relative for course in group]
-    shared = _axis(dated, incidents) if dated else None
+    shared = _axis(dated, [failure, *(each.when_seconds for each in incidents)]) if dated else None
     of_devices = [top for (where, _), group in by_place.items() if _is_device(where) for top in (_top(group),)]
     common = max(of_devices, default=0)
     return tuple(
@@ -143,11 +147,10 @@ def view_charts(
     )
 
 
-def _axis(courses: list[list[tuple[float, int]]], incidents: tuple[Incident, ...]) -> _Axis:
+def _axis(courses: list[list[tuple[float, int]]], failures: Sequence[float | None]) -> _Axis:
     begin, end = min(course[0][0] for course in courses), max(course[-1][0] for course in courses)
     whole = _Axis(begin, end, None)
-    dated = (each.when_seconds for each in incidents if each.when_seconds is not None)
-    return _Axis(begin, end, next((when for when in dated if whole.holds(when)), None))
+    return _Axis(begin, end, next((when for when in failures if when is not None and whole.holds(when)), None))
 
 
 def _is_device(where: str) -> bool:

@@ -19,7 +19,7 @@ from .anchors import make_anchors
 from .bars import BudgetView, view_budget
 from .failed_request import FailedRequestView, view_failed_request
 from .findings import FindingView, RemedyView, view_findings
-from .moments import MomentView, format_moment, view_moments
+from .moments import MomentView, failure_seconds, format_moment, view_moments
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
 from .reckoning import ComparisonView, EstimatedView, view_comparison, view_estimated, view_misuse
@@ -184,7 +184,9 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         missing=() if diagnosis.nothing_read else (*_not_read(diagnosis), *_missing(diagnosis)),
         findings=findings,
         moments=moments,
-        charts=view_charts(diagnosis.series, diagnosis.incidents, moments),
+        charts=view_charts(
+            diagnosis.series, diagnosis.incidents, moments, failure_seconds(diagnosis.incidents, diagnosis.moments)
+        ),
         windows=tuple(map(view_window, diagnosis.windows)),
         failed_requests=tuple(view_failed_request(each, diagnosis.findings) for each in diagnosis.failed_requests),
         holdings=holdings,
