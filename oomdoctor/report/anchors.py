@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ..model.diagnosis import Diagnosis
+from ..model.facts import FactSet
+from .chart_places import by_chart
+from .host_groups import GROUPS, measure_anchor
+from .palette import category_of
 
 _SHOWN_BY = (
     (re.compile(r"census"), "holdings"),
-    (re.compile(r"[\d,]+ events of device"), "window"),
+    (re.compile(r"stacks of|ages of blocks"), "stacks"),
+    (re.compile(r"[\d,]+ events of device|live bytes of device"), "window"),
     (re.compile(r"oom event|final state|blocks?\b"), "request"),
-    (re.compile(r"[\d,]+ samples until|sample\b"), "timeline"),
+    (re.compile(r"[\d,]+ samples until|sample\b|readings of the device"), "timeline"),
     (re.compile(r"exit|exception|device-oom|library-oom"), "incidents"),
     (re.compile(r"counters|limits"), "host"),
 )
 """By what a record is called: the section that shows what is in it."""
+_NARROWER = (
+    (re.compile(r"allocator\.(?:largest|usable|pinned|private|releasable)_"), "request", "blocks"),
+    (re.compile(r"oom\.(?:reserved_unallocated|private_pool)_"), "request", "blocks"),
+    (re.compile(r"growth\.top_"), "window", "stacks"),
+)
+"""By the fact: what of a section shows it."""
+_PLACES = (
+    (re.compile(r"host\.(?:process_|failing_process|peak_virtual)"), "process limit"),
+    (re.compile(r"host\.cgroup_"), "cgroup"),
+    (re.compile(r"host\."), "host"),
+)
+"""By the fact: which of the charts."""
+_OWNERS = ("owner.holder", "owner.top", "owner.model", "owner.optimizer")
+"""Facts that name who held the memory, as the table of owners does."""
+_KINDS = {"weights", "gradients", "optimizer", "kv", "activations"}
+_OF_DEVICE = re.compile(r"of device (\d+)")
 _RECORD = re.compile(r".*?\((.+)\)", re.DOTALL)
 
 
@@ -32,6 +53,10 @@ class Anchors:
     """Those with something to see in them."""
     tables: frozenset[str] = frozenset()
     """Sources of what devices held, as a table of an input tells it."""
+    parts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Charts, maps, tables and rows, by section and place (or source, or fact)."""
+    owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Rows of who held what, by place and owner, the largest first."""
 
     def of_line(self, source: str) -> str:
         """The line that a source names (`crash.log:12`); empty where it names none that is shown."""
@@ -50,6 +75,34 @@ class Anchors:
         found = (section for words, section in _SHOWN_BY if record is not None and words.match(record[1]))
         return next((section for section in found if section in self.sections), "")
 
+    def of_evidence(self, fact: str, source: str, facts: FactSet, member: str | None = None) -> str:
+        """The line, chart, table or row that shows a fact of this source; empty where nothing does."""
+        section = self.of_source(source)
+        if section not in self.sections and section != "processes":
+            return section
+        if section == "holdings":
+            return self._of_owner(fact, facts, member) or section
+        narrower = next((part for words, of, part in _NARROWER if of == section and words.match(fact)), section)
+        device = _OF_DEVICE.search(source)
+        suffix = None if device is None else f":{device[1]}"
+        numbered = [place for kind, place in self.parts if kind == section and suffix and place.endswith(suffix)]
+        chart = [place for words, place in _PLACES if words.match(fact)]
+        for place in (source, fact, *([member] if member else []), *numbered, *chart):
+            for part in (narrower, section):
+                if (part, place) in self.parts:
+                    return self.parts[part, place]
+        return section
+
+    def _of_owner(self, fact: str, facts: FactSet, member: str | None) -> str:
+        named = next((name for name in _OWNERS if fact.startswith(name)), None)
+        owner = None if named is None else facts.value(named, member)
+        rows = [(held, anchor) for (where, held), anchor in self.owners.items() if where == member]
+        for held, anchor in rows:
+            if isinstance(owner, str) and owner in held:
+                return anchor
+        kind = fact.removeprefix("owner.").partition("_")[0]
+        return next((anchor for held, anchor in rows if kind in _KINDS and category_of(held).key == kind), "")
+
     def of_fact(self, name: str, members: Collection[str]) -> str:
         """The fact of one of these members, else of the whole incident; empty where it is not known."""
         keys = [*(f"{name}@{member}" for member in members), name]
@@ -66,6 +119,7 @@ def make_anchors(diagnosis: Diagnosis) -> Anchors:
         "holdings": diagnosis.holdings,
         "window": diagnosis.windows,
         "request": diagnosis.failed_requests,
+        "stacks": any(tree.live_bytes > 0 for tree in diagnosis.stack_trees),
         "timeline": diagnosis.series,
         "incidents": diagnosis.incidents,
         "host": True,
@@ -75,4 +129,41 @@ def make_anchors(diagnosis: Diagnosis) -> Anchors:
         lines,
         frozenset(name for name, there in shown.items() if there),
         frozenset(str(look.reading.source) for look in diagnosis.devices),
+        _first_of_each(_parts(diagnosis)),
+        _first_of_each(_owners(diagnosis)),
     )
+
+
+def _first_of_each(pairs: Iterator[tuple[tuple[str, str], str]]) -> dict[tuple[str, str], str]:
+    found: dict[tuple[str, str], str] = {}
+    for key, anchor in pairs:
+        found.setdefault(key, anchor)
+    return found
+
+
+def _parts(diagnosis: Diagnosis) -> Iterator[tuple[tuple[str, str], str]]:
+    """What the templates number, in their order."""
+    for number, failed in enumerate(diagnosis.failed_requests, 1):
+        yield ("request", failed.where), f"request-{number}"
+        if failed.unused:
+            yield ("blocks", failed.where), f"blocks-{number}"
+    for number, window in enumerate(diagnosis.windows, 1):
+        yield ("window", window.where), f"window-of-{number}"
+    for number, tree in enumerate((tree for tree in diagnosis.stack_trees if tree.live_bytes > 0), 1):
+        yield ("stacks", tree.where), f"stacks-of-{number}"
+    for number, (where, _relative) in enumerate(by_chart(diagnosis.series), 1):
+        yield ("timeline", where), f"timeline-of-{number}"
+    for number, look in enumerate(diagnosis.devices, 1):
+        yield ("processes", str(look.reading.source)), f"processes-{number}"
+    for number, incident in enumerate(diagnosis.incidents, 1):
+        yield ("incidents", incident.source), f"incident-{number}"
+    for _title, names in GROUPS:
+        for name in names:
+            if name in diagnosis.facts:
+                yield ("host", name), measure_anchor(name)
+
+
+def _owners(diagnosis: Diagnosis) -> Iterator[tuple[tuple[str, str], str]]:
+    numbered = sorted(enumerate(diagnosis.holdings, 1), key=lambda each: -each[1].bytes)
+    for number, holding in numbered:
+        yield (holding.where, holding.owner), f"holding-{number}"

@@ -101,16 +101,15 @@ def view_budget(budget: Budget) -> BudgetView:
     drawn = sum(size for _, _, size, _ in rows if size > 0)
     base = max(budget.total_bytes, drawn, 1)
     axis = max(base, min(free_start + (request or 0), base * _WIDEST))
-    segments, position = [], 0
+    segments: list[Segment] = []
+    position = 0
     for name, category, size, how_known in rows:
         width = max(size, 0) / axis
         share = format_share(size, budget.total_bytes)
         known = one_line(told(how_known), 80)
         variant = sum(each.category is category for each in segments)
         segments.append(
-            Segment(
-                name, category, size, format_bytes(size), share, known, position / axis, width, variant=variant
-            )
+            Segment(name, category, size, format_bytes(size), share, known, position / axis, width, variant=variant)
         )
         position += max(size, 0)
     where, moment = place_in_words(budget.where), told(budget.moment) if budget.moment else ""

@@ -1,6 +1,6 @@
 """The markup of the places where people paste: Markdown (GitHub, GitLab), Slack's mrkdwn, Jira's wiki notation.
 
-Slack takes `**` for two characters and shows a backslash as it is; Jira's text mode knows neither backticks nor fences.
+Slack takes `**` for two characters, shows a backslash as it is, and wants `&`, `<` and `>` as entities; Jira's text mode knows neither backticks nor fences.
 All three have bold words, code in a line, lines of one width and `- ` before an item.
 """
 
@@ -14,7 +14,7 @@ from . import markup
 
 _JOINER = "\u2060"
 """A word joiner: what stands before it begins no markup, and it cannot be seen."""
-_SLACK = re.compile(r"[*~`<]|(?<!\w)_|_(?!\w)|(?<!\w)@(?=\w)|:(?=\w+:)|^>")
+_SLACK = re.compile(r"[*~`]|(?<!\w)_|_(?!\w)|(?<!\w)@(?=\w)|:(?=\w+:)|^>")
 _JIRA = re.compile(r"[\\{}\[\]*|^~!]|(?<!\w)[-+_]|[-+_](?!\w)|\?(?=\?)|\((?=[xyin!?/+\-*]\))|^(?=(?:h[1-6]|bq)\.\s)|^#")
 _JIRA_FENCE = re.compile(r"(?<=\{)(?=noformat)")
 _BACKTICKS = re.compile("`")
@@ -64,15 +64,20 @@ class Dialect:
 
 
 def _slack_text(text: str) -> str:
-    return _SLACK.sub(lambda found: found[0] + _JOINER, text)
+    return _slack_entities(_SLACK.sub(lambda found: found[0] + _JOINER, text))
 
 
 def _slack_code(text: str) -> str:
-    return "`" + _slack_fenced(_BACKTICKS.sub("'", text)) + "`"
+    return "`" + _slack_entities(_BACKTICKS.sub("'", text)) + "`"
 
 
 def _slack_fenced(text: str) -> str:
-    return re.sub(r"<(?=[!@#])|```", lambda found: found[0] + _JOINER if found[0] == "<" else f"``{_JOINER}`", text)
+    return _slack_entities(text.replace("```", f"``{_JOINER}`"))
+
+
+def _slack_entities(text: str) -> str:
+    """Slack reads `<…>` as a link, a channel or a call to people, in code too: these three it wants as entities."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _jira_text(text: str) -> str:

@@ -18,6 +18,7 @@ from ..model.diagnosis import (
     ToConfirm,
     Verdict,
 )
+from ..model.facts import FactSet
 from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
@@ -130,9 +131,13 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
             explain=tuple(one_line(each, _PROSE) for each in re.split(r"\n\s*\n", finding.explain) if each.strip()),
             owner=None if finding.owner is None else one_line(told(finding.owner), _LINE),
             explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
-            speaks_for=tuple(_evidence(each, finding, anchors) for each in finding.evidence if each.speaks == "for"),
+            speaks_for=tuple(
+                _evidence(each, finding, anchors, diagnosis.facts) for each in finding.evidence if each.speaks == "for"
+            ),
             speaks_against=tuple(
-                _evidence(each, finding, anchors) for each in finding.evidence if each.speaks == "against"
+                _evidence(each, finding, anchors, diagnosis.facts)
+                for each in finding.evidence
+                if each.speaks == "against"
             ),
             conditions=tuple(dict.fromkeys(one_line(e.condition, _LINE) for e in finding.evidence if e.condition)),
             remedies=tuple(_remedy(each, short=short) for each in finding.remedies),
@@ -145,14 +150,14 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
         )
 
 
-def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors) -> EvidenceView:
+def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors, facts: FactSet) -> EvidenceView:
     anchor = anchors.of_fact(item.fact, finding.scope.values())
     return EvidenceView(
         fact=one_line(item.fact, 120),
         meaning=one_line(_(item.meaning), _LINE),
         value=format_value(item.value, item.unit),
         source=one_line(source_of(item.source), _SOURCE),
-        leads_to=anchors.of_source(item.source) or anchor,
+        leads_to=anchors.of_evidence(item.fact, item.source, facts, next(iter(finding.scope.values()), None)) or anchor,
         anchor=anchor,
     )
 

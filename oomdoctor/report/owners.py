@@ -32,37 +32,40 @@ class HoldingView:
     depth: int = 0
     is_owner: bool = True
     """Neither a category's sum nor a part: these rows add up."""
+    anchor: str = ""
+    """Of an owner's row: by its number in the diagnosis."""
 
 
 def view_holdings(holdings: tuple[Holding, ...], budgets: tuple[Budget, ...]) -> tuple[HoldingView, ...]:
     """The tree's rows, at each level largest first; the share is of the place's total, where that is known."""
     totals = {budget.where: budget.total_bytes for budget in budgets}
-    places: dict[str, dict[str, list[Holding]]] = {}
-    for number, holding in enumerate(holdings):
+    places: dict[str, dict[str, list[tuple[int, Holding]]]] = {}
+    for number, holding in enumerate(holdings, 1):
         # What has no category stands beside the categories, each for itself.
         category = holding.category or f"\0{number}"
-        places.setdefault(holding.where, {}).setdefault(category, []).append(holding)
+        places.setdefault(holding.where, {}).setdefault(category, []).append((number, holding))
     rows = [
         row
         for where, categories in places.items()
-        for owners in sorted(categories.values(), key=lambda each: -sum(one.bytes for one in each))
-        for row in _category(where, sorted(owners, key=lambda each: -each.bytes), totals.get(where, 0))
+        for owners in sorted(categories.values(), key=lambda each: -sum(one.bytes for _, one in each))
+        for row in _category(where, sorted(owners, key=lambda each: -each[1].bytes), totals.get(where, 0))
     ]
     largest = max((row.bytes for row in rows), default=0)
     return tuple(replace(row, fraction=max(row.bytes, 0) / largest if largest > 0 else 0.0) for row in rows)
 
 
-def _category(where: str, owners: Sequence[Holding], total: int) -> Iterator[HoldingView]:
+def _category(where: str, owners: Sequence[tuple[int, Holding]], total: int) -> Iterator[HoldingView]:
     """Its sum, where that joins several owners; then each owner, followed by its parts."""
-    name = owners[0].category
+    name = owners[0][1].category
     depth = 0
     if len(owners) > 1:
-        size, count = sum(each.bytes for each in owners), sum(each.count for each in owners)
+        size, count = sum(each.bytes for _, each in owners), sum(each.count for _, each in owners)
         yield _row(where, name, name, size, f"{count:,}", _("sum"), total, is_owner=False)
         depth = 1
-    for each in owners:
+    for number, each in owners:
         kind = name or each.owner
-        yield _row(where, each.owner, kind, each.bytes, f"{each.count:,}", each.how_known, total, depth=depth)
+        row = _row(where, each.owner, kind, each.bytes, f"{each.count:,}", each.how_known, total, depth=depth)
+        yield replace(row, anchor=f"holding-{number}")
         for part in each.parts:
             yield _row(where, part.name, kind, part.bytes, "", _("part of it"), total, depth=depth + 1, is_owner=False)
 

@@ -134,5 +134,5 @@ def view_facts(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FactView]:
             meaning=one_line(_(spec.meaning), _LINE),
             source=one_line(source_of(source), _SOURCE),
             anchor=anchors.facts[key],
-            leads_to=anchors.of_source(source),
+            leads_to=anchors.of_evidence(fact.name, source, diagnosis.facts, key.partition("@")[2] or None),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..language import N_, _
+from ..language import _
 from ..model.devices import DeviceProcess
 from ..model.diagnosis import DeviceLook
 from ..model.facts import FactSet
@@ -13,6 +13,7 @@ from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
+from .host_groups import GROUPS, measure_anchor
 from .text import NOT_MEASURED, format_value, source_of
 
 _LINE, _SOURCE = 400, 240
@@ -50,6 +51,9 @@ class Measure:
     seen: bool
     source: str
     anchor: str
+    """Where its source stands."""
+    name_of_row: str
+    """The anchor of the measure itself."""
 
 
 @dataclass(frozen=True)
@@ -60,27 +64,6 @@ class MeasureGroup:
     measures: tuple[Measure, ...]
 
 
-GROUPS = (
-    (
-        N_("Machine"),
-        (
-            "host.platform", "host.total_bytes", "host.available_bytes", "host.used_ratio", "host.system_oom_kills",
-            "host.shm_total_bytes",
-        ),
-    ),
-    (
-        N_("Container or cgroup"),
-        ("host.cgroup_limit_bytes", "host.cgroup_used_bytes", "host.cgroup_oom_kills", "host.job_limit_bytes"),
-    ),
-    (
-        N_("The command"),
-        (
-            "host.peak_tree_bytes", "host.peak_virtual_bytes", "host.process_limit_bytes", "host.failing_process_bytes",
-            "host.growth_bytes", "host.growth_bytes_per_second", "host.largest_holder", "host.largest_holder_size",
-        ),
-    ),
-    (N_("Memory pressure (PSI)"), ("host.pressure_full_ratio",)),
-)  # fmt: skip
 _ALWAYS = frozenset(
     {
         "host.total_bytes", "host.available_bytes", "host.cgroup_limit_bytes", "host.cgroup_oom_kills",
@@ -161,6 +144,6 @@ def _measures(names: Sequence[str], facts: FactSet, anchors: Anchors) -> Iterato
             source = str(fact.source)
             anchor = anchors.of_line(source) or anchors.of_fact(key, ())
             value = format_value(fact.value, spec.type.value) if key == name else _("none")
-            yield Measure(meaning, value, True, one_line(source_of(source), _SOURCE), anchor)
+            yield Measure(meaning, value, True, one_line(source_of(source), _SOURCE), anchor, measure_anchor(key))
         elif name in _ALWAYS:
-            yield Measure(meaning, _("not seen"), False, "", "")
+            yield Measure(meaning, _("not seen"), False, "", "", measure_anchor(name))

@@ -32,7 +32,7 @@ def render(diagnosis: Diagnosis) -> str:
 def render_plain(diagnosis: Diagnosis, width: int) -> str:
     """The summary as plain text, so many columns wide: nothing in it acts on a terminal."""
     out = io.StringIO()
-    console = Console(file=out, width=width, no_color=True, force_terminal=False, color_system=None, legacy_windows=False)
+    console = Console(file=out, width=width, force_terminal=False, color_system=None, legacy_windows=False)
     render_terminal(diagnosis, console)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 

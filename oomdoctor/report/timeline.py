@@ -14,6 +14,7 @@ from ..model.diagnosis import Incident, Series
 from ..model.printable import one_line
 from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
+from .chart_places import by_chart
 from .moments import MomentView
 
 LAST_WHOLE = 120
@@ -125,10 +126,7 @@ def view_charts(
     bytes: what stands below each other can be compared. `failure` (Unix time) is that which the report is about, as
     some witness dates it; else it is the first of the incidents that the axis holds.
     """
-    by_place: dict[tuple[str, bool], list[Series]] = {}
-    for each in series:
-        if min(len(each.times_seconds), len(each.values_bytes)) >= 2:
-            by_place.setdefault((each.where, each.relative), []).append(each)
+    by_place = by_chart(series)
     most = max(8, min(POINTS, _ALL_POINTS // max(sum(map(len, by_place.values())), 1)))
     courses = {key: [_course(each, most) for each in group] for key, group in by_place.items()}
     dated = [course for (_, relative), group in courses.items() if not relative for course in group]

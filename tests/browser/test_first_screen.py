@@ -74,9 +74,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, ReportView]:
 
 
 @pytest.mark.parametrize("window", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_the_answer_needs_no_scrolling(
-    opened: Any, written: dict[Path, ReportView], window: dict[str, int]
-) -> None:
+def test_the_answer_needs_no_scrolling(opened: Any, written: dict[Path, ReportView], window: dict[str, int]) -> None:
     page = opened(next(iter(written)), viewport=window, java_script_enabled=False).page
     below = {}
     for path, view in written.items():

@@ -22,7 +22,7 @@ def pieces(told: str, form: str) -> tuple[list[str], list[str]]:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"[*`\\\u2060]|\{\{|\}\}", "", text).replace("&lt;", "<")
+    return re.sub(r"[*`\\\u2060]|\{\{|\}\}", "", text).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 @pytest.mark.parametrize("form", ["slack", "jira"])
@@ -31,7 +31,7 @@ def test_they_say_what_markdown_says(name: str, form: str) -> None:
     told, markdown = render(ORDINARY[name](), form), render(ORDINARY[name](), "markdown")
     outside, inside = pieces(told, form)
     outside_there, inside_there = pieces(markdown, "markdown")
-    assert inside == inside_there
+    assert list(map(plain, inside)) == list(map(plain, inside_there))
     assert plain("".join(outside)) == plain("".join(outside_there))
 
 
@@ -42,7 +42,7 @@ def test_slack_has_single_asterisks_and_no_backslash_and_nobody_is_called(name: 
     assert not re.search(r"\*\*|^#|^\|", words, re.MULTILINE)
     assert "\\" not in words or name == "hostile"
     assert not re.search(r"(?<!\w)@\w", words)
-    assert not re.search(r"<[!@#]", "".join([*outside, *inside]))
+    assert not re.search(r"[<>]|&(?!amp;|lt;|gt;)", "".join([*outside, *inside]))
     assert re.search(r"^\*[^*\n]+\*$", words, re.MULTILINE)
 
 
@@ -61,7 +61,7 @@ def test_jira_has_its_own_code_and_fences(name: str) -> None:
     ("dialect", "text", "shown"),
     [
         (SLACK, "*a* _b_ PYTORCH_ALLOC_CONF", "*\u2060a*\u2060 _\u2060b_\u2060 PYTORCH_ALLOC_CONF"),
-        (SLACK, "<!channel> @here", "<\u2060!channel> @\u2060here"),
+        (SLACK, "<!channel> @here", "&lt;!channel&gt; @\u2060here"),
         (JIRA, "*a* -b- {code} [~x] PYTORCH_ALLOC_CONF", "\\*a\\* \\-b\\- \\{code\\} \\[\\~x\\] PYTORCH_ALLOC_CONF"),
         (JIRA, "expandable_segments:True, 1-2", "expandable_segments:True, 1-2"),
         (JIRA, "h1. Title", "\\h1. Title"),
@@ -84,7 +84,7 @@ def test_a_fence_cannot_be_closed_from_inside(dialect: Dialect) -> None:
     ("dialect", "shown"),
     [
         (MARKDOWN, "run `a -b > c` first"),
-        (SLACK, "run `a -b > c` first"),
+        (SLACK, "run `a -b &gt; c` first"),
         (JIRA, "run {{a \\-b > c}} first"),
     ],
 )
