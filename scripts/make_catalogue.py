@@ -14,7 +14,9 @@ from babel.messages.extract import extract_from_dir
 
 from oomdoctor.cli.command import CLICK_PLURALS, help_texts
 from oomdoctor.cli.main import COMMANDS, oomdoctor
+from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.language.catalogue import COMPOSED, catalogue_path
+from oomdoctor.model.named_values import CONTEXT, words_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "oomdoctor"
 _METHODS = [("probe/**.py", "ignore"), ("**.py", "python"), ("**.html.j2", "jinja2.ext:babel_extract")]
@@ -38,6 +40,8 @@ def wanted() -> dict[Key, tuple[str, ...]]:
         found.setdefault((context or "", one, many), []).append(str(file))
     for text, file in (*_of_tables(), *_of_commands()):
         found.setdefault(("", text, ""), []).append(file)
+    for word in words_of(REGISTRY.values()):
+        found.setdefault((CONTEXT, word, ""), []).append("facts/registry.py")
     for one, many in CLICK_PLURALS:
         found.setdefault(("", one, many), []).append("cli/command.py")
     return {key: tuple(dict.fromkeys(files)) for key, files in found.items()}
@@ -51,7 +55,6 @@ def composed() -> frozenset[str]:
 
 def _of_tables() -> list[tuple[str, str]]:
     """Texts of tables that are data: they need no mark of their own."""
-    from oomdoctor.facts.registry import REGISTRY
     from oomdoctor.knobs.load import load_knobs
     from oomdoctor.knobs.misuses import load_misuses
     from oomdoctor.playbook.causes import FAMILIES, MEANING_OF

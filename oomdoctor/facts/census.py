@@ -51,6 +51,8 @@ _WORDS = {
     "buffers": N_("buffers of {owner}"),
 }
 PROBES_WORDS = (
+    N_("gradients of {owner}"),
+    N_("gradients of tensors without a name"),
     N_("{variable} global in {module}"),
     N_("{variable} local to {function}"),
     N_("{variable} of {class}"),

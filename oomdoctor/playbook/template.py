@@ -15,6 +15,7 @@ from ..facts.registry import REGISTRY
 from ..knobs.document import Scalar
 from ..language import _, tidy, told
 from ..model.facts import FactSpec, FactValue, Scope
+from ..model.named_values import name_in_words
 from ..model.units import format_bytes, format_seconds
 from .expression import Expression, parse_expression
 from .quantity import Kind, ValueType
@@ -142,6 +143,8 @@ def format_value(value: FactValue, kind: ValueType) -> str:
     """A value as people read it: `4.00 GiB`, `31 min`, `8,192`, `93 %`, `yes`."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")
+    if kind.kind is Kind.NAME:
+        return name_in_words(str(value))
     if isinstance(value, str) or kind.kind is not Kind.QUANTITY:
         return told(str(value))
     if kind.exponents == (1, 0, 0):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..facts.budget import PLANS
+from ..facts.device_budget import RESERVE
 from ..language import _, told
 from ..model.diagnosis import Budget
 from ..model.places import place_in_words
@@ -61,6 +62,8 @@ class BudgetView:
     moment: str
     total_bytes: int
     total: str
+    usable: str
+    """What of the total is there for programs, where the driver keeps some of it: what they call the card's size."""
     capacity: float
     """Where the total ends on the axis, as a fraction."""
     segments: tuple[Segment, ...]
@@ -130,6 +133,7 @@ def view_budget(budget: Budget) -> BudgetView:
         moment=moment,
         total_bytes=budget.total_bytes,
         total=total,
+        usable=_usable(budget),
         capacity=budget.total_bytes / axis,
         segments=tuple(_minor_marked(segments)),
         free_bytes=sum(free) if free else None,
@@ -139,6 +143,13 @@ def view_budget(budget: Budget) -> BudgetView:
         in_words=_in_words(where, total, segments, asked),
         over=_over(budget),
     )
+
+
+def _usable(budget: Budget) -> str:
+    kept = sum(part.bytes for part in budget.parts if part.name == RESERVE)
+    if not kept:
+        return ""
+    return _("{size} of it for programs, the rest is the driver's").format(size=format_bytes(budget.total_bytes - kept))
 
 
 def _minor_marked(segments: list[Segment]) -> list[Segment]:

@@ -1,7 +1,8 @@
 """The markup of the places where people paste: Markdown (GitHub, GitLab), Slack's mrkdwn, Jira's wiki notation.
 
-Slack takes `**` for two characters, shows a backslash as it is, and wants `&`, `<` and `>` as entities; Jira's text mode knows neither backticks nor fences.
-All three have bold words, code in a line, lines of one width and `- ` before an item.
+Slack takes `**` for two characters, shows a backslash as it is, and wants `&`, `<` and `>` as entities; Jira's text
+mode knows neither backticks nor fences. All three have bold words, code in a line, lines of one width and `- ` before
+an item.
 """
 
 from __future__ import annotations

@@ -40,6 +40,15 @@ EFFECTS = {
     Effect.LEAVES: N_("Leaves {size} to others"),
 }
 
+_FREES_UNKNOWN = N_("How much it frees is not known.")
+_NOT_KNOWN = {
+    Effect.SPARES: N_("How much less it needs is not known."),
+    Effect.GIVES_THE_POOL: N_("How much the pool gets is not known."),
+    Effect.ALLOWS: N_("How much is needed is not known."),
+    Effect.JOINS: N_("How much of what is reserved becomes usable is not known."),
+    Effect.LEAVES: N_("How much it leaves to others is not known."),
+}
+
 _LINE, _SOURCE, _PROSE = 400, 240, 4000
 """The most characters shown of a kind of text: generous for what the tool writes, a bound on what an input can do."""
 
@@ -188,9 +197,7 @@ def _effect(remedy: Remedy) -> str:
         return {
             True: _("Enough by itself."),
             False: _("Not enough by itself."),
-            None: _("How much is needed is not known.")
-            if remedy.effect is Effect.ALLOWS
-            else _("How much it frees is not known."),
+            None: _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN)),
         }[remedy.enough]
     said = {
         True: _("{effect}, which is enough."),

@@ -90,7 +90,7 @@ def _budget(write: Dialect, bar: BudgetView) -> str:
         if bar.request.short:
             rows.append((_("short by"), bar.request.short, ""))
     parts = write.figures((bar.where, _("size"), _("share")), rows)
-    return f"{parts}\n\n{bar.over}" if bar.over else parts
+    return "\n\n".join(filter(None, (parts, bar.usable, bar.over)))
 
 
 def _cause(write: Dialect, view: ReportView) -> list[str]:

@@ -107,6 +107,11 @@ def view_pairs(mapping: Mapping[str, str]) -> tuple[Figure, ...]:
     return tuple(Figure(one_line(name, 80), one_line(value, 1000)) for name, value in mapping.items())
 
 
+def view_machine(mapping: Mapping[str, str]) -> tuple[Figure, ...]:
+    """What the sampler wrote of the machine: the names are ours, the values as they are."""
+    return tuple(Figure(one_line(told(name), 80), one_line(value, 1000)) for name, value in mapping.items())
+
+
 def view_excerpts(diagnosis: Diagnosis) -> Iterator[ExcerptView]:
     """Lines of the input around what is evidence."""
     for place, excerpt in enumerate(diagnosis.excerpts, 1):

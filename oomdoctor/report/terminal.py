@@ -68,6 +68,8 @@ def _verdict(view: ReportView, console: Console) -> None:
 def _budget(bar: BudgetView, console: Console) -> None:
     console.print()
     _say(console, _("{place}, {total}").format(place=bar.where, total=bar.total), style="bold")
+    if bar.usable:
+        _say(console, bar.usable, style="dim")
     table = Table.grid(padding=(0, 1), expand=False)
     table.add_column(ratio=None, max_width=30, overflow="fold")
     table.add_column(justify="right", no_wrap=True)

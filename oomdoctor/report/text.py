@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from ..language import N_, _, told
-from ..model.facts import FactValue
+from ..model.facts import FactType, FactValue
+from ..model.named_values import name_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes, format_seconds
 
@@ -29,6 +30,20 @@ SHORT_NAMES = (
     N_("archive"),
     N_("binary"),
     N_("empty"),
+    N_("counters"),
+    N_("census"),
+    N_("exception"),
+    N_("versions"),
+    N_("variables"),
+    N_("device-oom"),
+    N_("library-oom"),
+    N_("oom event"),
+    N_("own"),
+    N_("platform"),
+    N_("kernel"),
+    N_("machine"),
+    N_("cpus"),
+    N_("node"),
 )
 """Words that evidence and facts use, translated where they are shown."""
 
@@ -42,6 +57,8 @@ def format_value(value: FactValue, unit: str) -> str:
     """A fact's value as people read it."""
     if isinstance(value, bool):
         return _("yes") if value else _("no")
+    if isinstance(value, str) and unit == FactType.NAME.value:
+        return name_in_words(value)
     if isinstance(value, str):
         return one_line(told(value), 400)
     if value != value or value in (float("inf"), float("-inf")):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import __version__
+from ..facts.budget import PLANS
 from ..facts.deriver import failed_devices
 from ..language import N_, _, tidy, told
 from ..model.diagnosis import Budget, Diagnosis, InputRecord, Misuse, Verdict
@@ -32,6 +33,7 @@ from .records import (
     view_excerpts,
     view_facts,
     view_incident,
+    view_machine,
     view_pairs,
 )
 from .stacks import StackView, view_stacks
@@ -119,6 +121,11 @@ class ReportView:
     notes: tuple[str, ...]
 
     @property
+    def subject(self) -> str:
+        """The place that the report is about, beside the verdict; an engine's plan is none."""
+        return self.budget.where if self.budget is not None and self.budget.place not in PLANS else ""
+
+    @property
     def host_seen(self) -> bool:
         """Whether anything of the host was."""
         return any(each.seen for group in self.measures for each in group.measures)
@@ -196,7 +203,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         incidents=tuple(view_incident(each, anchors) for each in diagnosis.incidents),
         environment=tuple(view_environment(diagnosis)),
         versions=view_pairs(environment.versions),
-        host=view_pairs(environment.host),
+        host=view_machine(environment.host),
         variables=view_pairs(environment.variables),
         excerpts=tuple(view_excerpts(diagnosis)),
         facts=tuple(view_facts(diagnosis, anchors)),

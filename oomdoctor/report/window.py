@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..language import _, ngettext, tidy, told
+from ..model.named_values import name_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes, format_seconds
 from ..model.window import OwnerCourse, PeakHolding, PhaseSpan, Window
@@ -117,8 +118,8 @@ def view_window(window: Window) -> WindowView:
         failure=None if window.failure_seconds is None else (window.failure_seconds - begin) / span,
         ceiling=format_bytes(window.peak_bytes),
         duration=duration,
-        phases=tuple(_bands(window.phases, begin, span)),
-        marks=tuple(_bands(window.marks, begin, span)),
+        phases=tuple(_bands(window.phases, begin, span, name_in_words)),
+        marks=tuple(_bands(window.marks, begin, span, str)),
         how_phases=tuple(_how_phases(window.phases)),
         at_peak=tuple(
             HeldView(
@@ -152,7 +153,7 @@ def _how_phases(spans: tuple[PhaseSpan, ...]) -> Iterator[str]:
     """Each way in which phases are known, and which ones are."""
     names: dict[str, dict[str, None]] = {}
     for each in spans:
-        names.setdefault(each.how_known, {})[told(each.name)] = None
+        names.setdefault(each.how_known, {})[name_in_words(each.name)] = None
     for how, known in names.items():
         if how:
             yield _("{phases}: {how}").format(phases=listed(list(known)), how=told(how))
@@ -289,11 +290,11 @@ def _piled(rows: Sequence[tuple[Category, str, list[int], str]], at: list[float]
         below = above
 
 
-def _bands(spans: tuple[PhaseSpan, ...], begin: float, span: float) -> Iterator[Band]:
+def _bands(spans: tuple[PhaseSpan, ...], begin: float, span: float, called: Callable[[str], str]) -> Iterator[Band]:
     for each in spans:
         start = min(max((each.begin_seconds - begin) / span, 0.0), 1.0)
         stop = min(max((each.end_seconds - begin) / span, start), 1.0)
-        yield Band(one_line(told(each.name), 80), start, stop - start, told(each.how_known))
+        yield Band(one_line(called(each.name), 80), start, stop - start, told(each.how_known))
 
 
 def _turnover(each: OwnerCourse) -> TurnoverView:
