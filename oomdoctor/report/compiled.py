@@ -51,10 +51,10 @@ def answer(environment):
         yield escape(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'verdict'))
         yield '">\n<p class="tag">'
         yield escape(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'tag'))
-        if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budget'):
+        if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'subject'):
             pass
             yield ' · '
-            yield escape(environment.getattr(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budget'), 'where'))
+            yield escape(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'subject'))
         yield '</p>\n<h1>'
         yield escape(t_2(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'headline')))
         yield '</h1>\n'
@@ -316,7 +316,7 @@ def failure(environment):
                         yield '</td><td data-label="'
                         yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part', _loop_vars=_loop_vars))
                         yield '">'
-                        yield escape(context.call(environment.getattr((undefined(name='svg') if l_2_svg is missing else l_2_svg), 'chip'), environment.getattr(l_2_each, 'category'), _loop_vars=_loop_vars))
+                        yield escape(context.call(environment.getattr((undefined(name='svg') if l_2_svg is missing else l_2_svg), 'chip'), environment.getattr(l_2_each, 'category'), environment.getattr(l_2_each, 'variant'), _loop_vars=_loop_vars))
                         yield ' '
                         yield escape(environment.getattr(l_2_each, 'name'))
                         yield '</td><td data-label="'
@@ -372,7 +372,13 @@ def failure(environment):
                     l_1_svg = resolve('svg')
                     _loop_vars = {}
                     pass
-                    yield '<tr><td data-label="'
+                    yield '<tr'
+                    if environment.getattr(l_1_each, 'anchor'):
+                        pass
+                        yield ' id="'
+                        yield escape(environment.getattr(l_1_each, 'anchor'))
+                        yield '"'
+                    yield '><td data-label="'
                     yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where', _loop_vars=_loop_vars))
                     yield '" class="key">'
                     yield escape(environment.getattr(l_1_each, 'where'))
@@ -416,7 +422,9 @@ def failure(environment):
                     l_1_stack_picture = resolve('stack_picture')
                     _loop_vars = {}
                     pass
-                    yield '<figure>\n<figcaption><strong>'
+                    yield '<figure id="stacks-of-'
+                    yield escape(environment.getattr(l_1_loop, 'index'))
+                    yield '">\n<figcaption><strong>'
                     yield escape(environment.getattr(l_1_each, 'where'))
                     yield '</strong> <span>'
                     yield escape(environment.getattr(l_1_each, 'sentence'))
@@ -450,7 +458,9 @@ def failure(environment):
                     pass
                     l_1_name = markup_join(('map-', environment.getattr(l_1_loop, 'index'), ))
                     _loop_vars['name'] = l_1_name
-                    yield '<article>\n<h4>'
+                    yield '<article id="request-'
+                    yield escape(environment.getattr(l_1_loop, 'index'))
+                    yield '">\n<h4>'
                     yield escape(environment.getattr(l_1_each, 'where'))
                     yield '</h4>\n'
                     if environment.getattr(l_1_each, 'diagnosed'):
@@ -465,7 +475,9 @@ def failure(environment):
                     yield '</p>\n'
                     if environment.getattr(l_1_each, 'reasons'):
                         pass
-                        yield '<table class="rows">\n<thead><tr><th scope="col">'
+                        yield '<table class="rows" id="blocks-'
+                        yield escape(environment.getattr(l_1_loop, 'index'))
+                        yield '">\n<thead><tr><th scope="col">'
                         yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Reserved, not live', _loop_vars=_loop_vars))
                         yield '</th><th scope="col" class="number">'
                         yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars))
@@ -557,7 +569,7 @@ def failure(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=26&2=28&4=31&5=33&7=36&8=39&9=42&14=47&16=50&18=52&19=62&21=66&22=71&24=95&31=110&33=113&35=115&37=129&38=134&45=165&47=168&48=170&49=173&51=178&52=182&54=184&55=189&63=198&65=201&66=204&67=209&69=212&70=214&72=220&73=222&74=224&76=227&78=235&79=239&84=257&85=260&87=262&88=266&92=271&93=273&95=276&96=280&102=285&103=289&105=291&106=296&108=301&110=307'
+    debug_info = '1=26&2=28&4=31&5=33&7=36&8=39&9=42&14=47&16=50&18=52&19=62&21=66&22=71&24=95&31=110&33=113&35=115&37=129&38=134&45=171&47=174&48=176&49=179&50=184&51=186&52=190&54=192&55=197&63=206&65=209&66=212&67=217&68=220&69=222&70=224&72=230&73=232&74=234&75=237&76=239&78=247&79=251&84=269&85=272&87=274&88=278&92=283&93=285&95=288&96=292&102=297&103=301&105=303&106=308&108=313&110=319'
     return locals()
 
 
@@ -601,12 +613,13 @@ def findings(environment):
             yield escape(environment.getattr(l_1_each, 'confidence'))
             yield '">'
             yield escape(environment.getattr(l_1_each, 'sureness'))
-            yield '</span></h3>\n<p class="note">'
+            yield '</span></h3>\n<p class="note"><code>'
             yield escape(environment.getattr(l_1_each, 'rule'))
             yield ' · '
             yield escape(environment.getattr(l_1_each, 'family'))
             yield ' / '
             yield escape(environment.getattr(l_1_each, 'cause'))
+            yield '</code>'
             if environment.getattr(l_1_each, 'scope'):
                 pass
                 yield ' · '
@@ -720,7 +733,7 @@ def findings(environment):
         yield '</section>'
 
     blocks = {}
-    debug_info = '1=20&3=23&4=27&5=31&6=33&7=41&8=55&9=59&11=62&12=67&13=70&14=73&16=76&17=78&18=82&22=86&23=89&25=91&26=95&27=97&28=102&33=110&34=113&36=115&37=119&41=126&42=129&43=131&44=135&45=137&50=146&51=149&53=154'
+    debug_info = '1=20&3=23&4=27&5=31&6=33&7=41&8=56&9=60&11=63&12=68&13=71&14=74&16=77&17=79&18=83&22=87&23=90&25=92&26=96&27=98&28=103&33=111&34=114&36=116&37=120&41=127&42=130&43=132&44=136&45=138&50=147&51=150&53=155'
     return locals()
 
 
@@ -792,17 +805,26 @@ def macros(environment):
             return concat(t_6)
         context.exported_vars.add('link_to_missing')
         context.vars['link_to_missing'] = l_0_link_to_missing = Macro(environment, macro, 'link_to_missing', (), False, False, False, context.eval_ctx.autoescape)
-        def macro(l_1_lines):
+        def macro(l_1_lines, l_1_systems):
             t_7 = []
             if l_1_lines is missing:
                 l_1_lines = undefined("parameter 'lines' was not provided", name='lines')
+            if l_1_systems is missing:
+                l_1_systems = ()
             pass
             l_2_loop = missing
             for l_2_line, l_2_loop in LoopContext(l_1_lines, undefined):
                 l_2__ = resolve('_')
                 _loop_vars = {}
                 pass
-                if (not environment.getattr(l_2_loop, 'first')):
+                if l_1_systems:
+                    pass
+                    t_7.extend((
+                        '<p class="or">',
+                        escape(environment.getitem(l_1_systems, environment.getattr(l_2_loop, 'index0'))),
+                        '</p>',
+                    ))
+                elif (not environment.getattr(l_2_loop, 'first')):
                     pass
                     t_7.extend((
                         '<p class="or">',
@@ -817,7 +839,7 @@ def macros(environment):
             l_2_loop = l_2_line = l_2__ = missing
             return concat(t_7)
         context.exported_vars.add('copy')
-        context.vars['copy'] = l_0_copy = Macro(environment, macro, 'copy', ('lines',), False, False, False, context.eval_ctx.autoescape)
+        context.vars['copy'] = l_0_copy = Macro(environment, macro, 'copy', ('lines', 'systems'), False, False, False, context.eval_ctx.autoescape)
         def macro(l_1_each):
             t_8 = []
             if l_1_each is missing:
@@ -827,7 +849,7 @@ def macros(environment):
                 '<p class="do">',
                 escape(t_2(environment.getattr(l_1_each, 'do'))),
                 '</p>\n',
-                escape(context.call((undefined(name='copy') if l_0_copy is missing else l_0_copy), environment.getattr(l_1_each, 'lines'))),
+                escape(context.call((undefined(name='copy') if l_0_copy is missing else l_0_copy), environment.getattr(l_1_each, 'lines'), environment.getattr(l_1_each, 'systems'))),
                 '\n',
             ))
             if environment.getattr(l_1_each, 'effect'):
@@ -849,7 +871,7 @@ def macros(environment):
             if environment.getattr(l_1_each, 'note'):
                 pass
                 t_8.extend((
-                    '<p class="note">',
+                    '<p class="note about">',
                     escape(t_2(environment.getattr(l_1_each, 'note'))),
                     '</p>',
                 ))
@@ -870,6 +892,14 @@ def macros(environment):
                 escape(environment.getattr(l_1_budget, 'where')),
                 '</strong> <span>',
                 escape(environment.getattr(l_1_budget, 'total')),
+            ))
+            if environment.getattr(l_1_budget, 'usable'):
+                pass
+                t_9.extend((
+                    ' · ',
+                    escape(environment.getattr(l_1_budget, 'usable')),
+                ))
+            t_9.extend((
                 '</span></figcaption>\n',
                 escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'budget_bar'), l_1_budget, l_1_name)),
                 '\n',
@@ -892,7 +922,7 @@ def macros(environment):
                         )
                     t_9.extend((
                         '>',
-                        escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'chip'), environment.getattr(l_2_each, 'category'), _loop_vars=_loop_vars)),
+                        escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'chip'), environment.getattr(l_2_each, 'category'), environment.getattr(l_2_each, 'variant'), _loop_vars=_loop_vars)),
                         '<span class="name">',
                         escape(environment.getattr(l_2_each, 'name')),
                         '</span> <span class="size">',
@@ -1063,7 +1093,7 @@ def macros(environment):
         context.vars['evidence'] = l_0_evidence = Macro(environment, macro, 'evidence', ('rows', 'kind', 'title'), False, False, False, context.eval_ctx.autoescape)
 
     blocks = {}
-    debug_info = '1=30&2=43&3=56&4=68&5=74&6=78&7=87&10=94&11=101&12=103&13=106&14=115&15=122&17=132&19=143&20=147&21=150&23=155&24=161&26=178&28=190&31=216&33=219&36=232&38=240&39=245&43=257&44=269&45=271&46=273&48=280&49=285'
+    debug_info = '1=30&2=43&3=56&4=68&5=76&6=80&7=96&10=103&11=110&12=112&13=115&14=124&15=131&17=141&19=152&20=164&21=167&23=172&24=178&26=195&28=207&31=233&33=236&36=249&38=257&39=262&43=274&44=286&45=288&46=290&48=297&49=302'
     return locals()
 
 
@@ -1349,23 +1379,20 @@ def report(environment):
             pass
             yield ' · '
             yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'made {time}'), 'format'), time=environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'made')))
-        yield '</p>\n</footer>\n</main>\n'
-        if (undefined(name='data') if l_0_data is missing else l_0_data):
+        yield '</p>\n</footer>\n</main>\n<script type="application/json" id="report-data">'
+        yield escape((undefined(name='data') if l_0_data is missing else l_0_data))
+        yield '</script>\n'
+        for l_1_script in (undefined(name='scripts') if l_0_scripts is missing else l_0_scripts):
+            _loop_vars = {}
             pass
-            yield '<script type="application/json" id="report-data">'
-            yield escape((undefined(name='data') if l_0_data is missing else l_0_data))
+            yield '<script>'
+            yield escape(l_1_script)
             yield '</script>\n'
-            for l_1_script in (undefined(name='scripts') if l_0_scripts is missing else l_0_scripts):
-                _loop_vars = {}
-                pass
-                yield '<script>'
-                yield escape(l_1_script)
-                yield '</script>\n'
-            l_1_script = missing
+        l_1_script = missing
         yield '</body>\n</html>'
 
     blocks = {}
-    debug_info = '2=20&5=22&9=24&10=26&11=28&14=30&15=32&17=34&18=41&19=43&20=47&23=53&24=59&25=65&26=71&27=77&28=83&30=90&31=94&34=100&35=103&36=105&37=109'
+    debug_info = '2=20&5=22&9=24&10=26&11=28&14=30&15=32&17=34&18=41&19=43&20=47&23=53&24=59&25=65&26=71&27=77&28=83&30=90&31=94&34=100&35=102&36=106'
     return locals()
 
 
@@ -1499,11 +1526,14 @@ def surroundings(environment):
         yield '\n<section aria-labelledby="processes">\n<h2 id="processes">'
         yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Processes on each device'))
         yield '</h2>\n'
+        l_1_loop = missing
         t_3 = 1
-        for l_1_each in environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'devices'):
+        for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'devices'), undefined):
             _loop_vars = {}
             pass
-            yield '<h3>'
+            yield '<h3 id="processes-'
+            yield escape(environment.getattr(l_1_loop, 'index'))
+            yield '">'
             yield escape(environment.getattr(l_1_each, 'where'))
             yield '</h3>\n<p class="note">'
             yield escape(environment.getattr(l_1_each, 'totals'))
@@ -1551,7 +1581,7 @@ def surroundings(environment):
                 yield escape(environment.getattr(l_1_each, 'said'))
                 yield '</p>'
             t_3 = 0
-        l_1_each = missing
+        l_1_loop = l_1_each = missing
         if t_3:
             pass
             yield '<p class="note">'
@@ -1583,7 +1613,9 @@ def surroundings(environment):
                 for l_2_each in environment.getattr(l_1_group, 'measures'):
                     _loop_vars = {}
                     pass
-                    yield '<tr><td data-label="'
+                    yield '<tr id="'
+                    yield escape(environment.getattr(l_2_each, 'name_of_row'))
+                    yield '"><td data-label="'
                     yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'What was seen', _loop_vars=_loop_vars))
                     yield '">'
                     yield escape(environment.getattr(l_2_each, 'name'))
@@ -1642,7 +1674,7 @@ def surroundings(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=28&2=30&4=33&5=35&6=37&7=41&10=45&12=55&13=59&20=84&22=87&24=89&26=99&27=103&35=128&36=131&37=135&38=137&39=143&41=146&43=154&44=158&49=176&51=186&56=189&57=191&58=194&61=199&62=205&64=209&65=211&66=215&74=244&76=247&77=249&78=252&79=258&80=264'
+    debug_info = '1=28&2=30&4=33&5=35&6=37&7=41&10=45&12=55&13=59&20=84&22=87&24=89&26=99&27=103&35=128&36=132&37=136&38=140&39=146&41=149&43=157&44=161&49=179&51=189&56=192&57=194&58=197&61=202&62=208&64=212&65=214&66=218&74=249&76=252&77=254&78=257&79=263&80=269'
     return locals()
 
 
@@ -1728,7 +1760,9 @@ def timeline(environment):
             pass
             l_1_name = markup_join(('chart-', environment.getattr(l_1_loop, 'index'), ))
             _loop_vars['name'] = l_1_name
-            yield '<figure>\n<figcaption><strong>'
+            yield '<figure id="timeline-of-'
+            yield escape(environment.getattr(l_1_loop, 'index'))
+            yield '">\n<figcaption><strong>'
             yield escape(environment.getattr(l_1_chart, 'where'))
             yield '</strong></figcaption>\n'
             yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'timeline'), l_1_chart, (undefined(name='name') if l_1_name is missing else l_1_name), _loop_vars=_loop_vars))
@@ -1764,10 +1798,13 @@ def timeline(environment):
             yield '</th><th scope="col">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Source'))
             yield '</th></tr></thead>\n<tbody>\n'
-            for l_1_each in environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'incidents'):
+            l_1_loop = missing
+            for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'incidents'), undefined):
                 _loop_vars = {}
                 pass
-                yield '<tr><td data-label="'
+                yield '<tr id="incident-'
+                yield escape(environment.getattr(l_1_loop, 'index'))
+                yield '"><td data-label="'
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'When', _loop_vars=_loop_vars))
                 yield '">'
                 yield escape(environment.getattr(l_1_each, 'when'))
@@ -1797,11 +1834,11 @@ def timeline(environment):
                     pass
                     yield escape(environment.getattr(l_1_each, 'source'))
                 yield '</td></tr>\n'
-            l_1_each = missing
+            l_1_loop = l_1_each = missing
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=14&3=17&4=19&5=22&7=24&9=27&11=37&12=41&17=75&18=80&20=83&21=85&23=87&24=91&31=101&33=104&34=106&36=108&38=118&39=122'
+    debug_info = '1=14&3=17&4=19&5=22&7=24&9=27&11=37&12=41&17=75&18=80&19=83&20=85&21=87&23=89&24=93&31=103&33=106&34=108&36=110&38=121&39=125'
     return locals()
 
 
@@ -1850,7 +1887,9 @@ def window(environment):
                 l_1_stacked_lines = resolve('stacked_lines')
                 _loop_vars = {}
                 pass
-                yield '<article>\n<h3>'
+                yield '<article id="window-of-'
+                yield escape(environment.getattr(l_1_loop, 'index'))
+                yield '">\n<h3>'
                 yield escape(environment.getattr(l_1_each, 'where'))
                 yield '</h3>\n'
                 for l_2_sentence in environment.getattr(l_1_each, 'sentences'):
@@ -2018,18 +2057,18 @@ def window(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=32&2=34&4=37&5=40&7=46&8=48&9=52&13=56&15=58&16=63&19=69&20=71&21=74&23=76&24=80&29=85&30=88&32=90&34=92&35=97&40=108&42=110&44=120&45=125&49=145&51=148&53=150&54=154&59=159&61=161&63=175&64=179'
+    debug_info = '1=32&2=34&4=37&5=40&6=46&7=48&8=50&9=54&13=58&15=60&16=65&19=71&20=73&21=76&23=78&24=82&29=87&30=90&32=92&34=94&35=99&40=110&42=112&44=122&45=127&49=147&51=150&53=152&54=156&59=161&61=163&63=177&64=181'
     return locals()
 
 
 TEMPLATES = {
-    'answer.html.j2': ('9575eea8bdb050b68f6912b8ffef818131890845ef1f4e03cc077aee0dfe6bb8', answer),
-    'failure.html.j2': ('3e2a9405132d0a7596c6d7b7ebbaea3c30abd01e723f8c7e6000e55b69453d44', failure),
-    'findings.html.j2': ('2aa5f25e71a7b1a37354220019f6839f9ed040a4dcad8be4e28ded76d780245a', findings),
-    'macros.html.j2': ('0fd93d150226e28904b469790f6397a308752ebcaf197e39e83037c934b3342c', macros),
+    'answer.html.j2': ('7b6213580bbcc986e940f9a6d8be0a01bfa9b560d00776ae05787df7f3219ad6', answer),
+    'failure.html.j2': ('a965afbd1fe5fdfff90bb94cb8b81beac3ee2b5c04a89548caf7790723253ef1', failure),
+    'findings.html.j2': ('44f0b04725e60c29b6ecb03aa69dfff7eb8942e3abd0e3390719fbf564e27947', findings),
+    'macros.html.j2': ('bc56b40d51a649dba5f8298cf9ec1dae72df59034ca33638dd6fbaae20d42bd2', macros),
     'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
-    'report.html.j2': ('e986f12582e8d9b9be33637509023d0705847ab6c44d80b9571369a15ba20624', report),
-    'surroundings.html.j2': ('725554c8d18fa9931ddab024e03adcea45d571750e2d3ae822cef669d5d92d9e', surroundings),
-    'timeline.html.j2': ('77080673e27aae499f3ad7a24b2523e676b0134bfe21d785645a33bdf92d6bd0', timeline),
-    'window.html.j2': ('defdb56aadbdfb852e592dd48cb83b43b7191029e83f11dce68d8b9e457d5b61', window),
+    'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
+    'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
+    'timeline.html.j2': ('73e8e9ef27ca780fa94b5130f7c4ce5b4e1edea4f9e83e72b167908e4d2b041e', timeline),
+    'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }
