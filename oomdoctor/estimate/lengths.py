@@ -2,8 +2,8 @@
 
 A comma parts length and count (`1024,37`, `12, 288`) or thousands (`1,024`, `1,234,567`, `12,288 30`). `12,288` may be
 either: it is what the other lines of the file show a comma to be, and refused where they do not. A bucket of a
-histogram (`128-256 40`) counts as its upper end, as a request may be that long. Words before the
-first number are headings.
+histogram (`128-256 40`) counts as its upper end, as a request may be that long. Words before the first number are a
+heading.
 """
 
 from __future__ import annotations

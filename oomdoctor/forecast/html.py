@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import FITS, NO, TIGHT, Settings, weakest
+from ..estimate.budget import FITS, NO, TIGHT, Settings
 from ..estimate.model_input import Model
 from ..estimate.training import Training, TrainingBudget
 from ..language import N_, _, ngettext
@@ -20,6 +20,7 @@ from .outline import (
     cell_text,
     facts,
     headline,
+    how_left_is_known,
     kind_of,
     longest_name,
     most_name,
@@ -78,7 +79,7 @@ def answer_as_html(answer: Answer) -> str:
     sections = outline(answer)
     return _page(
         answer.model, headline(answer), budget.verdict, facts(answer),
-        _bar(capacity, parts, budget.headroom_bytes, budget.known), heat,
+        _bar(capacity, parts, budget.headroom_bytes, how_left_is_known(budget.parts)), heat,
         sections[_FITS_AND_BUDGET] + sections[_TABLES_TOLD_OTHERWISE:],
     )  # fmt: skip
 
@@ -88,9 +89,8 @@ def training_as_html(model: Model, settings: Training, budget: TrainingBudget) -
     named = {part.name: part for part in budget.parts}
     parts = [BudgetPart(name, named[name].bytes, named[name].known) for name in budget.peak.parts if named[name].bytes]
     first, *rest = training_outline(model, settings, budget)
-    bar = _bar(
-        settings.capacity_bytes, parts, budget.headroom_bytes, weakest(named[name] for name in budget.peak.parts)
-    )
+    live = [named[name] for name in budget.peak.parts]
+    bar = _bar(settings.capacity_bytes, parts, budget.headroom_bytes, how_left_is_known(live))
     return _page(model, training_headline(budget, settings), budget.verdict, first.lines, bar, None, tuple(rest))
 
 

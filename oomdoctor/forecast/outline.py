@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..compare.outline import Section
 from ..estimate.answer import Answer
 from ..estimate.budget import (
@@ -15,6 +17,7 @@ from ..estimate.budget import (
     Settings,
     assumed_bytes,
     headroom_inputs,
+    weakest,
 )
 from ..estimate.grid import Cell, Grid, Largest
 from ..estimate.training import Training
@@ -183,11 +186,16 @@ def budget_rows(answer: Answer) -> tuple[tuple[str, ...], ...]:
             _("headroom"),
             format_bytes(left),
             format_share(left, capacity) if left > 0 else "",
-            _("in part assumed") if assumed_bytes(answer.budget.parts) else _(answer.budget.known),
+            _(how_left_is_known(answer.budget.parts)),
         )
     )
     rows.append((_("the card"), format_bytes(capacity), "", pgettext("value", "given")))
     return tuple(rows)
+
+
+def how_left_is_known(parts: Sequence[Part]) -> str:
+    """How a difference to these parts is known, where some of them are assumed."""
+    return N_("in part assumed") if assumed_bytes(parts) else weakest(parts)
 
 
 def _assumed(answer: Answer) -> str:
@@ -209,7 +217,7 @@ def explanations(answer: Answer) -> tuple[str, ...]:
         budget.headroom_bytes,
         _("the card - all parts"),
         headroom_inputs(settings.capacity_bytes, budget.total_bytes),
-        budget.known,
+        how_left_is_known(answer.budget.parts),
     )
     return tuple(explained(part) for part in (*budget.parts, left))
 
