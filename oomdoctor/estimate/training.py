@@ -341,7 +341,7 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
         Part(LAYER, layer, _("what one layer keeps"), (("tokens", tokens), (N_("bytes a token"), layer // tokens)),
              COMPUTED),
         *_of_adapters(model, settings, four_bit),
-        _gathered(count, layer_count, settings),
+        _gathered(count, layer_count, settings, frozen if four_bit else None),
         Part(BUFFERS, settings.buffer_bytes, _("buckets of DeepSpeed's configuration"),
              ((N_("bytes of buckets"), settings.buffer_bytes),), ASSUMED),
         _overhead(settings),
@@ -377,12 +377,15 @@ def _of_adapters(model: Model, settings: Training, four_bit: bool) -> Iterator[P
                    COMPUTED)  # fmt: skip
 
 
-def _gathered(count: int, layers: int, settings: Training) -> Part:
-    """What ZeRO 3 has whole for a moment."""
+def _gathered(count: int, layers: int, settings: Training, packed_bytes: int | None) -> Part:
+    """What ZeRO 3 has whole for a moment; `packed_bytes`: of a base of four bits, which is gathered as it is kept."""
     if settings.zero < 3:
         return Part(
             GATHERED, 0, _("parameters are whole on every rank"), ((N_("ZeRO stage"), settings.zero),), COMPUTED
         )
+    if packed_bytes is not None:
+        return Part(GATHERED, 2 * packed_bytes // layers, _("2 layers x frozen bytes"),
+                    ((N_("frozen bytes"), packed_bytes), ("layers", layers)), COMPUTED)  # fmt: skip
     if settings.live_parameters is None:
         return Part(GATHERED, 2 * 2 * count // layers, _("2 layers x parameters x 2 bytes"),
                     (("parameters", count), ("layers", layers)), COMPUTED)  # fmt: skip

@@ -17,6 +17,7 @@ from oomdoctor.estimate.model_input import read_model
 from oomdoctor.estimate.parameters import packed_bytes
 from oomdoctor.estimate.training import (
     BUCKETS,
+    GATHERED,
     GRADIENTS,
     NORM,
     PARAMETERS,
@@ -124,6 +125,13 @@ def test_the_base_of_llama_8b_in_four_bits(tmp_path: Path) -> None:
     }
     assert parts[PARAMETERS] == 4 * 6_815_744 + base_bytes(model, "nf4", "bf16-mixed")
     assert parts[UNPACKED] == 2 * 4096 * 14336
+
+
+def test_a_base_of_four_bits_is_gathered_as_it_is_kept(tmp_path: Path) -> None:
+    model = read_model(write_config(tmp_path))
+    settings = Training(80 * GIB, lora=Lora(16, base="nf4"), zero=3, ranks=8)
+    sizes = {part.name: part.bytes for part in training_budget(model, settings).parts}
+    assert sizes[GATHERED] == 2 * base_bytes(model, "nf4", "bf16-mixed") // 32
 
 
 def test_dora_has_a_magnitude_for_each_output(tmp_path: Path) -> None:
