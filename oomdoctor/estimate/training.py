@@ -323,8 +323,14 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     residual = kept * tokens * architecture.hidden
     activations = layers * residual if settings.checkpointing else layers * layer
     if settings.precision == "bf16-mixed" and not zero and kept == 4:
-        # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends.
-        activations += 2 * (embedding_elements(vocabulary, architecture.hidden) if four_bit else count)
+        # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends. Of frozen ones it
+        # is autograd that does: of those outside the layers, and of a layer that is computed again its own.
+        output = embedding_elements(vocabulary, architecture.hidden)
+        inside = 0 if four_bit else count - output * (1 if architecture.tied else 2)
+        if lora is not None and settings.checkpointing:
+            activations, layer = activations + 2 * output, layer + 2 * inside // max(1, layers)
+        else:
+            activations += 2 * (output if four_bit else count)
     element = 4 if settings.precision == "fp32" else 2
     logits = logits_bytes(tokens, vocabulary, element + 12)
     layer_count = max(1, layers)

@@ -15,19 +15,60 @@ HEAD = WIDTH // HEADS
 Past = tuple[Tensor, Tensor]
 
 
-class Adapted(nn.Module):
-    """A frozen matrix with an adapter in float32 beside it, as PEFT makes one."""
+class Unpacked(torch.autograd.Function):
+    """A product with a matrix that is unpacked for it, forwards and backwards, and kept packed (bitsandbytes)."""
 
-    def __init__(self, frozen: nn.Linear, rank: int) -> None:
+    @staticmethod
+    def forward(ctx: "torch.autograd.function.FunctionCtx", x: Tensor, packed: "Packed") -> Tensor:
+        ctx.packed = packed
+        return functional.linear(x, packed.unpacked(x.dtype))
+
+    @staticmethod
+    def backward(ctx: "torch.autograd.function.FunctionCtx", gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient @ ctx.packed.unpacked(gradient.dtype), None
+
+
+class Packed(nn.Module):
+    """A frozen matrix of four bits with a scale for 64 values. What the values are is of no matter here."""
+
+    def __init__(self, frozen: nn.Linear) -> None:
         super().__init__()
-        self.frozen = frozen.requires_grad_(False)
-        wide = {"bias": False, "dtype": torch.float32, "device": frozen.weight.device}
-        self.down = nn.Linear(frozen.in_features, rank, **wide)
-        self.up = nn.Linear(rank, frozen.out_features, **wide)
+        self.in_features, self.out_features = frozen.in_features, frozen.out_features
+        count, where = frozen.weight.numel(), frozen.weight.device
+        self.register_buffer("values", torch.zeros(count // 2, dtype=torch.uint8, device=where))
+        self.register_buffer("scales", torch.zeros(count // 64, dtype=torch.float32, device=where))
+
+    def unpacked(self, kind: torch.dtype) -> Tensor:
+        return torch.ones(self.out_features, self.in_features, dtype=kind, device=self.values.device)
 
     def forward(self, x: Tensor) -> Tensor:
-        answer = self.frozen(x)
-        return answer + self.up(self.down(x.to(torch.float32))).to(answer.dtype)
+        return Unpacked.apply(x.to(torch.bfloat16), self).to(x.dtype)
+
+
+class Adapted(nn.Module):
+    """A frozen matrix with an adapter in float32 beside it, as PEFT makes one; with `dora` the magnitudes too."""
+
+    def __init__(self, frozen: "nn.Linear | Packed", rank: int, dora: bool) -> None:
+        super().__init__()
+        self.frozen = frozen.requires_grad_(False)
+        where = next(iter((*frozen.parameters(), *frozen.buffers()))).device
+        wide = {"bias": False, "dtype": torch.float32, "device": where}
+        self.down = nn.Linear(frozen.in_features, rank, **wide)
+        self.up = nn.Linear(rank, frozen.out_features, **wide)
+        self.magnitude = nn.Parameter(torch.ones(frozen.out_features, device=where)) if dora else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer, wide = self.frozen(x), x.to(torch.float32)
+        if self.magnitude is None:
+            return answer + self.up(self.down(wide)).to(answer.dtype)
+        identity = torch.eye(wide.shape[-1], dtype=torch.float32, device=wide.device)
+        product = self.up(self.down(identity)).T.to(wide.dtype)
+        packed = isinstance(self.frozen, Packed)
+        weight = (self.frozen.unpacked(torch.bfloat16) if packed else self.frozen.weight).to(wide.dtype)
+        norm = torch.linalg.norm(weight + 2.0 * product.detach(), dim=1).detach()
+        scale = (self.magnitude / norm).view(1, -1)
+        result = self.up(self.down(wide))
+        return answer + ((scale - 1) * answer + scale * result * 2.0).to(answer.dtype)
 
 
 class Norm(nn.Module):
@@ -110,7 +151,15 @@ def adapt(model: Model, rank: int, targets: list[str]) -> None:
     model.requires_grad_(False)
     for layer in model.layers:
         for name in targets:
-            setattr(layer, name, Adapted(getattr(layer, name), rank))
+            setattr(layer, name, Adapted(getattr(layer, name), rank, bool(settings.get("dora"))))
+
+
+def pack(model: Model) -> None:
+    """All matrices of layers in four bits."""
+    for layer in model.layers:
+        for name, matrix in list(layer.named_children()):
+            if isinstance(matrix, nn.Linear):
+                setattr(layer, name, Packed(matrix))
 
 
 def replicated(model: nn.Module) -> nn.Module:
@@ -136,6 +185,8 @@ def train(batch: int, length: int, precision: str, checkpointing: bool) -> None:
     torch.set_default_dtype(torch.bfloat16 if precision == "bf16-pure" else torch.float32)
     with torch.device("cuda"):
         model = Model()
+    if settings.get("packed"):
+        pack(model)
     if settings.get("rank"):
         adapt(model, settings["rank"], str(settings["targets"]).split(","))
     if settings.get("ranks"):
@@ -144,6 +195,7 @@ def train(batch: int, length: int, precision: str, checkpointing: bool) -> None:
         [each for each in model.parameters() if each.requires_grad], lr=1e-3
     )
     words = torch.zeros(batch, length, dtype=torch.long, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
     for _ in range(3):
         with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bf16-mixed"):
             logits = model(words, checkpointing=checkpointing)

@@ -125,3 +125,25 @@ def test_the_peak_of_training_adapters(
     total = training_budget(model(CONFIG, "bfloat16" if precision == "bf16-pure" else "float32"), settings).total_bytes
     print(f"{total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
     assert abs(total - allocated) <= CLOSE * allocated
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["whole", "checkpointed"])
+@pytest.mark.parametrize("dora", [False, True], ids=["lora", "dora"])
+@pytest.mark.parametrize(
+    ("precision", "base"), [("bf16-mixed", "nf4"), ("bf16-pure", "nf4"), ("bf16-mixed", ""), ("bf16-pure", "")]
+)
+def test_the_peak_of_four_bits_and_dora(
+    device_with: Callable[..., Device], precision: str, base: str, dora: bool, checkpointing: bool
+) -> None:
+    device = device_with(memory_bytes=(140 * GIB,))
+    how = {"batch": 4, "length": 1024, "precision": precision, "rank": 16, "targets": "q,k,v,o,gate,up,down",
+           "packed": int(bool(base)), "dora": int(dora), "checkpointing": checkpointing}  # fmt: skip
+    allocated, _reserved = measured(device, CONFIG, train=1, **how)
+    settings = Training(
+        140 * GIB, precision=precision, batch=4, sequence=1024, lora=Lora(16, ("all-linear",), dora=dora, base=base),
+        checkpointing=checkpointing, overhead_bytes=device.machine.cards.context_bytes,
+    )  # fmt: skip
+    total = training_budget(model(CONFIG, "bfloat16" if precision == "bf16-pure" else "float32"), settings).total_bytes
+    print(f"{total / GIB:.2f} estimated, {allocated / GIB:.2f} allocated")
+    assert abs(total - allocated) <= CLOSE * allocated
