@@ -330,7 +330,7 @@ def _graphs(settings: Settings) -> Part:
         return measured_part(GRAPHS, settings.graph_bytes, "--graphs")
     size = settings.engine.graph_bytes
     if not size:
-        return Part(GRAPHS, 0, _("this engine captures none by itself"), (("engine", settings.engine.name),), COMPUTED)
+        return Part(GRAPHS, 0, _("this engine captures none by itself"), (("engine", settings.engine.name),), ASSUMED)
     return Part(
         GRAPHS,
         size,

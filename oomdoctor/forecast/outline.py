@@ -203,7 +203,11 @@ def _assumed(answer: Answer) -> str:
     size, options = assumed_bytes(answer.budget.parts), {OVERHEAD: "--overhead", GRAPHS: "--graphs"}
     if not size:
         return ""
-    named = [options[part.name] for part in answer.budget.parts if part.known == ASSUMED and part.name in options]
+    named = [
+        options[part.name]
+        for part in answer.budget.parts
+        if part.known == ASSUMED and part.bytes and part.name in options
+    ]
     said = _("{size} of it are assumed").format(size=format_bytes(size))
     measures = _("; what was measured goes into {options}").format(options=_(", ").join(named)) if named else ""
     return _("{sentence}.").format(sentence=said + measures)
