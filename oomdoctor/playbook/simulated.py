@@ -17,7 +17,8 @@ _FACTS_OF = {
 
 _WORDS = {
     "served": N_(
-        "Simulated on this run: the request is served, {spare} to spare. What comes after it was not recorded."
+        "Simulated on this run: the request is served, {spare} to spare. What comes after it was not recorded: the run"
+        " may fail later."
     ),
     "fails": N_("Simulated on this run: it fails at the same request, {missing} short."),
     "fails-earlier": N_("Simulated on this run: it fails even before that request, {missing} short."),

@@ -117,6 +117,20 @@ def test_a_rise_from_the_first_event_on_starts_with_what_stood_before(tmp_path: 
     assert found.peak_bytes - found.foot_bytes == sum(size for _, size, _ in found.owners)
 
 
+def test_a_fall_right_after_the_peak_is_no_foot_of_it(tmp_path: Path) -> None:
+    """What waited for another stream is done with at the very event after the peak."""
+    device = Device()
+    for _ in range(6):
+        device.free(device.malloc(MIB, STEP))
+    waits = device.malloc(40 * MIB, FORWARD)
+    device.free(waits, waits=True)
+    device.malloc(4 * MIB, FORWARD)
+    device.complete(waits)
+    found = last_rise(_ownership(device, tmp_path))
+    assert found is not None
+    assert (found.foot < found.peak, found.foot_bytes, found.peak_bytes) == (True, 0, 44 * MIB)
+
+
 def test_nothing_rose_where_memory_only_fell(tmp_path: Path) -> None:
     device = Device()
     held = [device.malloc(20 * MIB, FORWARD) for _ in range(6)]

@@ -72,6 +72,21 @@ def test_private_segments_do_not_go_back(tmp_path: Path) -> None:
     assert giving_back(found, Request(0, 50 * MIB), 20 * MIB) is None
 
 
+def test_neighbouring_pages_that_one_block_keeps_cost_it_once(tmp_path: Path) -> None:
+    """30 MiB reach over two pages; two others are kept by 16 MiB each: cheaper page by page, dearer together."""
+    base, blocks, at = 1 << 40, [], 0
+    for size, live in ((30, True), (10, False), (16, True), (4, False), (16, True), (4, False)):
+        state = "active_allocated" if live else "inactive"
+        blocks.append({"address": base + at * MIB, "size": size * MIB, "requested_size": size * MIB, "state": state})
+        at += size
+    segment = {"address": base, "total_size": at * MIB, "segment_type": "large", "is_expandable": True}
+    content = {"segments": [{**segment, "device": 0, "stream": 0, "blocks": blocks}], "device_traces": [[]]}
+    found = read_snapshot(write(tmp_path / "s.pickle", content))
+    way = giving_back(found, Request(0, 40 * MIB, settings=EXPANDABLE), 0)
+    assert way is not None
+    assert (way.in_the_way, way.in_the_way_bytes, way.given_back_bytes) == ((0,), 30 * MIB, 40 * MIB)
+
+
 def in_the_way(snapshot: Snapshot, request: Request, room_bytes: int) -> tuple[list[int], int] | None:
     """Addresses of the cheaper way's blocks, and their bytes."""
     ways = [one for one in (clearing(snapshot, request), giving_back(snapshot, request, room_bytes)) if one is not None]

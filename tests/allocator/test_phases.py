@@ -107,6 +107,15 @@ def test_notes_on_events_name_phases(tmp_path: Path) -> None:
     ]
 
 
+def test_a_note_that_says_load_is_believed_before_the_stack(tmp_path: Path) -> None:
+    device = Device()
+    _allocate(device, 20, PASS)
+    for event in device.events:
+        event["user_metadata"] = "load weights"
+    _allocate(device, 20, PASS)
+    assert [name for name, _ in _phases(snapshot(device), tmp_path)] == ["load", "forward"]
+
+
 def test_what_has_no_python_frame_while_others_have_is_backward(tmp_path: Path) -> None:
     device = Device()
     _allocate(device, 5, [])
@@ -128,20 +137,23 @@ def test_a_layer_that_backward_runs_again_is_of_backward(tmp_path: Path) -> None
     assert [name for name, _ in _phases(snapshot(device), tmp_path)] == ["forward", "backward"]
 
 
-def _generation(prompt: int, tokens: int, function: str = "update") -> Device:
+def _generation(prompt: int, tokens: int, function: str = "update", appends: int = 1) -> Device:
     """A prompt's pass, then a token at a time, in an engine that calls nothing after its phases."""
     device = Device()
     append = [frame(function, "/env/lib/python3.11/site-packages/transformers/cache_utils.py", 92)]
     for length in (prompt, *[1] * tokens):
         for _layer in range(4):
             _allocate(device, 1, [LINEAR, *MODULE_CALL, NO_GRAD, MAIN], size=length * 8192)
-            device.malloc(length * 1024, [*append, *MODULE_CALL, NO_GRAD, MAIN])
+            for _ in range(appends):
+                device.malloc(length * 1024, [*append, *MODULE_CALL, NO_GRAD, MAIN])
     return device
 
 
-def test_a_prompts_pass_is_told_from_those_of_single_tokens(tmp_path: Path) -> None:
+@pytest.mark.parametrize("appends", [1, 2])
+def test_a_prompts_pass_is_told_from_those_of_single_tokens(appends: int, tmp_path: Path) -> None:
+    """A value is appended right after its key, with no work between."""
     sizes = "guessed from the sizes of a forward pass that adds keys and values: a prompt's tensors are larger"
-    assert _phases(snapshot(_generation(512, 20)), tmp_path) == [("prefill", sizes), ("decode", sizes)]
+    assert _phases(snapshot(_generation(512, 20, appends=appends)), tmp_path) == [("prefill", sizes), ("decode", sizes)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from snapshots.make import MIB, Device, snapshot, write
 
 from oomdoctor.allocator import room
-from oomdoctor.allocator.request import Request
+from oomdoctor.allocator.request import Request, request_of
 from oomdoctor.allocator.room import _least_live, clearing, pinned, unusable
 from oomdoctor.allocator.simulation.settings import AllocatorSettings
 from oomdoctor.model.snapshot import Snapshot
@@ -88,6 +88,19 @@ def test_a_request_of_a_private_pool_looks_into_that_pool(tmp_path: Path) -> Non
     assert way is not None
     assert way.in_the_way_bytes == 2 * MIB
     assert clearing(found, Request(0, 8 * MIB, pool=2 << 32)) is None
+
+
+def test_of_several_private_pools_of_a_stream_none_is_taken_for_that_of_the_request(tmp_path: Path) -> None:
+    """Releases that do not name the pool of a request, and a recording that holds no other request of the stream."""
+    device = Device()
+    device.malloc(40 * MIB, [], stream=7, pool=(1, 0))
+    only = snapshot(device)
+    device.malloc(40 * MIB, [], stream=7, pool=(2, 0))
+    both = snapshot(device)
+    for content, pool in ((only, 1 << 32), (both, 0)):
+        content["device_traces"] = [[{"action": "oom", "size": 60 * MIB, "stream": 7, "device_free": MIB}]]
+        found = read_snapshot(write(tmp_path / "s.pickle", content))
+        assert request_of(found, found.ooms[0]).pool == pool
 
 
 def test_max_split_size_keeps_a_long_hole_from_a_request_that_would_split_it(tmp_path: Path) -> None:

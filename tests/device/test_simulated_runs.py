@@ -157,6 +157,47 @@ def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
             assert last(genuine).requested_bytes == answer.failed_request_bytes
 
 
+OTHER_SETTINGS = (
+    ("max_split_size_mb:64,roundup_power2_divisions:4", None),
+    ("max_split_size_mb:256,garbage_collection_threshold:0.6", 0.9),
+    ("expandable_segments:True,garbage_collection_threshold:0.6,roundup_power2_divisions:[256:8,>:2]", 0.9),
+)
+"""With the share of the card that the process may have: garbage is collected only where that is not all."""
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("settings", "share"), OTHER_SETTINGS)
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "memory_fraction"])
+def test_the_model_does_what_torch_does_under_other_settings(
+    name: str,
+    settings: str,
+    share: float | None,
+    device_with: Callable[..., Device],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """memory_fraction has a share of its own, with the settings of the test before."""
+    scenario = load(name)
+    cards = scenario.cards()
+    script = tmp_path / "program.py"
+    bound = "" if share is None else f"torch.cuda.set_per_process_memory_fraction({share})\n"
+    folder, target = str(FOLDER), str(scenario.script)
+    script.write_text(
+        f"import runpy, sys, torch\n{bound}sys.argv[:] = [{target!r}]\nsys.path.insert(0, {folder!r})\n"
+        f"runpy.run_path({target!r}, run_name='__main__')\n"
+    )
+    device = device_with(memory_bytes=cards.memory_bytes, context_bytes=cards.context_bytes)
+    snapshot = record(device, script, settings, tmp_path / "s.pickle")
+    if snapshot is None:
+        pytest.skip("does not fail under these settings")
+    oom = last(snapshot)
+    allowed = int(cards.memory_bytes[0] * share) if share is not None and oom.device == 0 else None
+    simulation = simulate(snapshot, scenario, allowed)
+    record_property(settings, figures(simulation))
+    assert simulation.trust.exact, simulation.trust
+    _check_cut(snapshot, scenario, allowed)
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("name", WITH_OTHERS)
 @pytest.mark.parametrize("expandable", [False, True])
