@@ -254,6 +254,31 @@ def test_empty_cache_is_told_from_a_release_for_want_of_memory(tmp_path: Path) -
     assert found.trust.exact
 
 
+def test_empty_cache_is_told_from_garbage_that_is_collected(tmp_path: Path) -> None:
+    """Garbage is whole segments, and goes only where more is reserved than the threshold: 540 MiB here."""
+    recorder = Recorder(1000 * MIB, AllocatorSettings(garbage_collection_threshold=0.6))
+    recorder.device.allowed_bytes = 900 * MIB
+    block = recorder.malloc(100 * MIB)
+    assert block is not None
+    recorder.free(block)
+    recorder.empty_cache()
+    emptied = len(recorder.events) - 1
+    assert recorder.malloc(110 * MIB) is not None
+    block = recorder.malloc(400 * MIB)
+    assert block is not None
+    recorder.free(block)
+    assert recorder.malloc(300 * MIB, stream=1) is not None
+    assert recorder.malloc(50 * MIB, stream=1) is not None
+    collected = [number for number, event in enumerate(recorder.events) if event["action"] == "segment_free"][-1]
+    assert collected > emptied
+    assert recorder.malloc(800 * MIB) is None
+    content = recorder.snapshot()
+    content["allocator_settings"]["garbage_collection_threshold"] = 0.6
+    found = simulation(content, tmp_path, Card(1000 * MIB, 900 * MIB))
+    assert [step.event for step in found.recording.steps if step.kind.name == "EMPTY"] == [emptied]
+    assert found.trust.exact
+
+
 def test_a_snapshot_without_settings_takes_torchs_defaults_and_says_so(tmp_path: Path) -> None:
     content = in_pieces().snapshot()
     content["allocator_settings"] = {}

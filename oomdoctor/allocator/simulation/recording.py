@@ -251,8 +251,14 @@ class _Reader:
             return False
         allowed = self.allowed_bytes
         over = allowed is not None and self.reserved_bytes + wanted > allowed
-        collects = self.settings.garbage_collection_threshold > 0 and allowed is not None
-        return not wanted or over or collects or self.free_bytes < wanted
+        return not wanted or over or self._collects(gone) or self.free_bytes < wanted
+
+    def _collects(self, gone: range) -> bool:
+        """Whether it may be garbage that went: whole segments, above the threshold (`garbage_collect_cached_blocks`)."""
+        threshold, allowed = self.settings.garbage_collection_threshold, self.allowed_bytes
+        if threshold <= 0 or allowed is None or self.reserved_bytes <= int(threshold * allowed):
+            return False
+        return any(self.action[one] != _UNMAP for one in gone)
 
     def _would_serve(self, gone: int, request: int) -> bool:
         """Whether what was given back would have served the request from the cache, had the program not emptied it."""
