@@ -139,7 +139,7 @@ def _broken_states(facts: FactSet) -> Iterator[Missing]:
         found = facts.find("allocator.broken_segments", member)
         if found is not None and isinstance(found.value, int):
             yield Missing(
-                _("a state of {member} that can be").format(member=member),
+                _("a consistent final state of {member}").format(member=member),
                 ngettext(
                     "the blocks of {number} segment of the snapshot do not fill it one after the other, or it lies in"
                     " another: what was live, reserved and idle is not read from it, and what is drawn of it may be"

@@ -254,6 +254,43 @@ def test_empty_cache_is_told_from_a_release_for_want_of_memory(tmp_path: Path) -
     assert found.trust.exact
 
 
+def _pages(events: list[tuple[str, int, int]], segments: list[tuple[int, int, str]], folder: Path) -> Snapshot:
+    """A history of pages, and the mapped stretches that are left: offsets and sizes in MiB."""
+    base = 1 << 40
+    rows = [
+        {"action": action, "addr": base + at * MIB, "size": size * MIB, "stream": 0, "frames": []}
+        for action, at, size in events
+    ]
+    left = [
+        {
+            "address": base + at * MIB,
+            "total_size": size * MIB,
+            "segment_type": kind,
+            "is_expandable": True,
+            "blocks": [{"address": base + at * MIB, "size": size * MIB, "requested_size": 0, "state": "inactive"}],
+        }
+        for at, size, kind in segments
+    ]
+    return read({"segments": left, "device_traces": [rows]}, folder)
+
+
+def test_pages_that_were_mapped_in_the_midst_of_others_leave_two_stretches(tmp_path: Path) -> None:
+    found = _pages([("segment_map", 20, 40)], [(0, 100, "large")], tmp_path)
+    areas = memory_map(found, found.events[0], EXPANDABLE).areas
+    assert [(area.address - (1 << 40), area.size_bytes) for area in areas] == [(0, 20 * MIB), (60 * MIB, 40 * MIB)]
+
+
+def test_small_pages_that_go_in_one_piece_as_large_as_a_large_page_are_small(tmp_path: Path) -> None:
+    """The small pool maps 2 MiB at a time, and gives back what lies together at once."""
+    maps = [("segment_map", 2 * number, 2) for number in range(10)]
+    found = _pages([*maps, ("segment_unmap", 0, 20)], [], tmp_path)
+    (area,) = memory_map(found, found.events[0], EXPANDABLE, first=10).areas
+    assert (area.size_bytes, area.small) == (20 * MIB, True)
+    large = _pages([("segment_map", 0, 20), ("segment_unmap", 0, 20)], [], tmp_path)
+    (area,) = memory_map(large, large.events[0], EXPANDABLE, first=1).areas
+    assert (area.size_bytes, area.small) == (20 * MIB, False)
+
+
 def test_empty_cache_is_told_from_garbage_that_is_collected(tmp_path: Path) -> None:
     """Garbage is whole segments, and goes only where more is reserved than the threshold: 540 MiB here."""
     recorder = Recorder(1000 * MIB, AllocatorSettings(garbage_collection_threshold=0.6))

@@ -173,7 +173,7 @@ def test_a_state_that_cannot_be_is_named_and_accuses_nobody(how: str, tmp_path: 
     assert {each.confidence.value for each in found.findings} == {"possible"}
     assert not found.failed_requests
     assert found.verdict == "out-of-memory"
-    assert "a state of cuda:0 that can be" in [each.what for each in found.missing]
+    assert "a consistent final state of cuda:0" in [each.what for each in found.missing]
 
 
 def test_times_that_go_backwards_are_no_times(tmp_path: Path) -> None:
