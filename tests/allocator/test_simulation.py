@@ -316,6 +316,16 @@ def test_empty_cache_is_told_from_garbage_that_is_collected(tmp_path: Path) -> N
     assert found.trust.exact
 
 
+def test_what_contradicts_the_events_and_what_contradicts_the_state_add_up(tmp_path: Path) -> None:
+    """A block that nobody allocated is given back twice: neither the events nor the state before them know it."""
+    content = in_pieces().snapshot()
+    gone = {"action": "free_requested", "addr": 7 * MIB, "size": MIB, "stream": 0, "frames": []}
+    content["device_traces"][0][1:1] = [gone, gone]
+    found = simulation(content, tmp_path)
+    assert not found.trust.reproduced
+    assert found.trust.why_not == "4 recorded events contradict the final state or one another."
+
+
 def test_a_snapshot_without_settings_takes_torchs_defaults_and_says_so(tmp_path: Path) -> None:
     content = in_pieces().snapshot()
     content["allocator_settings"] = {}
