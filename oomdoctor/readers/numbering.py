@@ -25,10 +25,14 @@ def number_devices(
 ) -> Numbered:
     """By what the processes recorded of their devices, else by the variables the command began with."""
     cards = {reading.index: reading.uuid for reading in readings}
+    sliced = {reading.index for reading in readings if reading.mig_mode}
     told = [process for process in processes if process.devices]
     try:
         numbers = _as_told(cards, told) if told else _as_set(cards, variables, readings)
     except _Unknown:
+        return Numbered(readings, known=False)
+    if sliced and (numbers is None or sliced & numbers.keys()):
+        # what a process sees of a divided card is a slice, which the driver counts as part of the card
         return Numbered(readings, known=False)
     if numbers is None:
         return Numbered(readings)
@@ -74,9 +78,13 @@ def _as_set(
             if not alike and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
                 raise _Unknown
             card = int(word) if int(word) in cards else None
+        elif word == "-1":
+            card = None
         else:
             found = [index for index, uuid in cards.items() if word and _plain(uuid).startswith(_plain(word))]
             card = found[0] if len(found) == 1 else None
+        if card is None and numbers and (word.isdigit() or word == "-1"):
+            break  # CUDA shows the cards before the first number that is none
         if card is None or card in numbers:
             raise _Unknown
         numbers[card] = place

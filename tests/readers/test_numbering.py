@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oomdoctor.model.devices import DeviceReading
@@ -46,10 +48,38 @@ def test_without_a_variable_the_numbers_are_the_driver_s() -> None:
     assert (numbered.known, numbered.seen, numbered.hidden) == (True, readings(), ())
 
 
-@pytest.mark.parametrize("value", ["MIG-1234", "GPU-nowhere", "7", "", "0,0", "GPU-"])
+SLICES = (
+    "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f",  # since driver 470
+    "MIG-GPU-aaaa-1/1/0",  # before: card / GPU instance / compute instance
+)
+"""As NVIDIA's guide to MIG names slices."""
+
+
+@pytest.mark.parametrize("value", [*SLICES, "MIG-1234", "GPU-nowhere", "7", "-1", "", "0,0", "GPU-", "0,MIG-1234"])
 def test_a_value_that_names_no_card_makes_the_numbers_unknown(value: str) -> None:
     numbered = number_devices(readings(), [], {"CUDA_VISIBLE_DEVICES": value})
     assert (numbered.known, numbered.seen) == (False, readings())
+
+
+@pytest.mark.parametrize("value", ["2,-1,0", "2,7,0"])
+def test_what_stands_behind_a_number_that_is_none_is_not_seen(value: str) -> None:
+    numbered = number_devices(readings(), [], {"CUDA_VISIBLE_DEVICES": value})
+    assert (numbered.known, told(numbered.seen)) == (True, {0: UUIDS[2]})
+
+
+@pytest.mark.parametrize(
+    ("processes", "variables", "known"),
+    [
+        ([], {}, False),  # CUDA shows the first slice as device 0
+        ([], {"CUDA_VISIBLE_DEVICES": "0"}, False),
+        ([process(UUIDS[0])], {}, False),  # where the process tells the card's own number
+        ([process(UUIDS[1])], {}, True),
+        ([], {"CUDA_VISIBLE_DEVICES": "1"}, True),
+    ],
+)
+def test_the_numbers_of_a_divided_card_are_unknown(processes, variables, known: bool) -> None:
+    first, *others = readings()
+    assert number_devices((replace(first, mig_mode=True), *others), processes, variables).known is known
 
 
 def test_cards_that_differ_are_numbered_by_speed_unless_told_otherwise() -> None:
