@@ -6,6 +6,7 @@ import copyreg
 import gc
 import gzip
 import io
+import os
 import pickle
 import re
 import threading
@@ -120,6 +121,8 @@ def load_plain(
             opened.seek(0)
             if not magic:
                 raise InputRefused(N_("the file is empty; copy it again, or have it written anew"))
+            if _is_mostly_hole(opened):
+                raise InputRefused(N_("most of it was never written; {again}").format(again=_AGAIN))
             file: IO[bytes] = opened
             if magic.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
                 plain = _unpacked(opened, magic, _MOST_EXPANSION * size + 64 * MIB)
@@ -149,6 +152,19 @@ def load_plain(
             return _on_deep_stack(size, work, watch)
     except OSError as error:
         raise InputRefused(N_("it cannot be read: {value}").format(value=error.strerror or error)) from error
+
+
+def _is_mostly_hole(file: IO[bytes]) -> bool:
+    """Whether it is a sparse file, which says to be as long as one likes: reading it would take that much memory."""
+    status = os.fstat(file.fileno())
+    if status.st_blocks * 512 + 64 * MIB > status.st_size:
+        return False
+    try:  # a file system that packs what it stores also takes less, and has no hole
+        return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size
+    except OSError:
+        return False
+    finally:
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
 
 
 def _read(file: IO[bytes], size: int, tell: Tell) -> bytes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ HEAD = 4096
 
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_HOLE_BYTES = 1 << 16
+"""Fewer zeros are read like anything else."""
 
 
 class Utf8Chunks:
@@ -79,9 +83,29 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         data = self.source.read(len(buffer))
+        while len(data) >= _HOLE_BYTES and data.count(0) == len(data) and self._skip_hole():
+            data = self.source.read(len(buffer))
         buffer[: len(data)] = data
         self.count += len(data)
         return len(data)
+
+    def _skip_hole(self) -> bool:
+        """Go on behind what was never written of a sparse file, which may be as long as one likes; whether it did."""
+        try:
+            place = self.source.tell()
+            size = os.fstat(self.source.fileno()).st_size
+            try:
+                behind = os.lseek(self.source.fileno(), place, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # that is: nothing but the hole until the end
+                    return False
+                behind = size
+            if place < behind <= size:
+                self.source.seek(behind)
+                return True
+        except (AttributeError, OSError):  # a pipe, or a file system that knows no holes
+            pass
+        return False
 
 
 def _encoding(head: bytes) -> tuple[str | None, int]:

@@ -233,3 +233,15 @@ def test_of_a_file_that_is_cut_off_it_is_said_what_to_do(
     path.write_bytes(data[: int(len(data) * share)])
     with pytest.raises(InputRefused, match=r"cut off.*; copy it again, or have it written anew$"):
         load_plain(path, lambda content: content)
+
+
+def test_a_sparse_file_is_refused_before_it_is_read(tmp_path):
+    """It may say to be as long as one likes, and would be read into memory."""
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": []}))
+    try:
+        os.truncate(path, 1 << 40)
+    except OSError:
+        pytest.skip("the file system takes no such file")
+    with pytest.raises(InputRefused, match="never written"):
+        load_plain(path, lambda content: content)
