@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
@@ -73,39 +74,50 @@ class _Reads(Protocol):
 
 
 class _Counted(io.RawIOBase):
-    """A raw stream that counts what passes."""
+    """A raw stream that counts what passes. Of a file that grows meanwhile, what it held at first."""
 
     def __init__(self, source: BinaryIO) -> None:
         self.source, self.count = source, 0
+        self._end = _size(source)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self.source.read(len(buffer))
+        data = self._next(len(buffer))
         while len(data) >= _HOLE_BYTES and data.count(0) == len(data) and self._skip_hole():
-            data = self.source.read(len(buffer))
+            data = self._next(len(buffer))
         buffer[: len(data)] = data
         self.count += len(data)
         return len(data)
 
+    def _next(self, size: int) -> bytes:
+        return self.source.read(size if self._end is None else max(0, min(size, self._end - self.source.tell())))
+
     def _skip_hole(self) -> bool:
         """Go on behind what was never written of a sparse file, which may be as long as one likes; whether it did."""
+        if self._end is None:
+            return False
+        place = self.source.tell()
         try:
-            place = self.source.tell()
-            size = os.fstat(self.source.fileno()).st_size
-            try:
-                behind = os.lseek(self.source.fileno(), place, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno != errno.ENXIO:  # that is: nothing but the hole until the end
-                    return False
-                behind = size
-            if place < behind <= size:
-                self.source.seek(behind)
-                return True
-        except (AttributeError, OSError):  # a pipe, or a file system that knows no holes
-            pass
-        return False
+            behind = os.lseek(self.source.fileno(), place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # that is: nothing but the hole until the end
+                return False
+            behind = self._end
+        if place < behind:
+            self.source.seek(behind)
+        return place < behind
+
+
+def _size(source: BinaryIO) -> int | None:
+    """Where an ordinary file ends now; None of a pipe, and where the system does not tell."""
+    try:
+        status = os.fstat(source.fileno())
+        source.tell()
+    except (AttributeError, OSError):  # UnsupportedOperation of bytes in memory is an OSError
+        return None
+    return status.st_size or None if stat.S_ISREG(status.st_mode) else None
 
 
 def _encoding(head: bytes) -> tuple[str | None, int]:

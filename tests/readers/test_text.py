@@ -118,3 +118,16 @@ def test_what_was_never_written_of_a_sparse_file_takes_no_time(tmp_path):
         read = b"".join(Utf8Chunks(file))
     assert read.replace(b"\0", b"") == b"before\n\nafter\n"
     assert len(read) < 100 << 20
+
+
+def test_of_a_file_that_grows_while_it_is_read_what_it_held_at_first_is_read(tmp_path):
+    """Otherwise a reader slower than the writer would never come to an end."""
+    path = tmp_path / "a.log"
+    path.write_bytes(b"first\n" * 1000)
+    with path.open("rb") as file, path.open("ab", buffering=0) as writer:
+        pieces = []
+        for piece in Utf8Chunks(file):
+            pieces.append(piece)
+            writer.write(b"later\n" * 1000)
+            assert len(pieces) < 10
+    assert b"".join(pieces) == b"first\n" * 1000
