@@ -200,15 +200,18 @@ class Watch:
         """Sums over the groups that the command was in: what counts is the difference."""
         before = [counters for _, counters in self._groups.values()]
         after = [group.counters() for group, _ in self._groups.values()]
+        oom = _totals([one.oom for one in before], [one.oom for one in after])
+        kills = _totals([one.oom_kill for one in before], [one.oom_kill for one in after])
+        failcnt = _totals([one.failcnt for one in before], [one.failcnt for one in after])
         return OomCounters(
-            cgroup_oom_before=_total([one.oom for one in before]),
-            cgroup_oom_after=_total([one.oom for one in after]),
-            cgroup_oom_kill_before=_total([one.oom_kill for one in before]),
-            cgroup_oom_kill_after=_total([one.oom_kill for one in after]),
+            cgroup_oom_before=oom[0],
+            cgroup_oom_after=oom[1],
+            cgroup_oom_kill_before=kills[0],
+            cgroup_oom_kill_after=kills[1],
             system_oom_kill_before=self._system_kills,
             system_oom_kill_after=read_system_oom_kills(),
-            cgroup_failcnt_before=_total([one.failcnt for one in before]),
-            cgroup_failcnt_after=_total([one.failcnt for one in after]),
+            cgroup_failcnt_before=failcnt[0],
+            cgroup_failcnt_after=failcnt[1],
         )
 
     def _note_unseen(self, devices_in_time: bool) -> None:
@@ -280,7 +283,13 @@ def _smaller(known: int | None, seen: int | None) -> int | None:
     return min((limit for limit in (known, seen) if limit is not None), default=None)
 
 
-def _total(values: list[int | None]) -> int | None:
-    """The sum; None when one is not known, for a difference of half a sum would lie."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+def _totals(before: list[int | None], after: list[int | None]) -> tuple[int | None, int | None]:
+    """The sums before and after. Where a group counts nothing, as the first of version 2, only a rise of others counts.
+
+    That they did not rise would say nothing of the group that does not count.
+    """
+    pairs = [(old, new) for old, new in zip(before, after, strict=True) if old is not None and new is not None]
+    sums = sum(old for old, _ in pairs), sum(new for _, new in pairs)
+    if pairs and (len(pairs) == len(before) or sums[1] > sums[0]):
+        return sums
+    return None, None

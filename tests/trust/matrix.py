@@ -84,6 +84,11 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         ),
         Item("stop and continue", "states", ("run/test_signals::test_stop_and_continue",)),
         Item(
+            "the command alone is stopped, then continued or killed",
+            "status; the wrapper does not stay stopped",
+            ("run/test_signals::test_a_command_that_alone_is_stopped_and_goes_on_or_is_killed_is_waited_for",),
+        ),
+        Item(
             "signal mask, ignored and caught signals",
             "/proc/self/status",
             (
@@ -126,7 +131,8 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             ("trust/test_terminal_sessions::test_background_and_foreground",),
         ),
         Item(
-            "readline, pdb, input, getpass, read -s, stty, colours, progress bars, `python -i`, REPLs 3.8–3.12",
+            "readline, pdb, input, getpass, read -s, stty, colours, progress bars, `python -i`, REPLs 3.8–3.12, "
+            "`script`, a command that is killed with the terminal's modes changed",
             "the whole screen",
             (
                 "trust/test_terminal_sessions::test_a_session_looks_the_same",
@@ -138,6 +144,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "keys arrive unbuffered, the mode is put back",
             ("trust/test_terminal_sessions::test_full_screen_programs",),
         ),
+        Item("vim, where installed", "what it writes", ("trust/test_terminal_sessions::test_an_editor",)),
         Item(
             "one stream a terminal, the other a file",
             "isatty",
@@ -400,6 +407,16 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             (
                 "run/test_evidence::test_a_kill_by_the_kernel_shows_in_the_counters",
                 "trust/test_verdicts::test_real_deaths",
+            ),
+        ),
+        Item(
+            "real groups of version 2, recorded in a virtual machine: the command moves into one, both are in one, one is "
+            "killed whole, the limit of the group above, a child's kill; with and without the kernel's log",
+            "verdict",
+            (
+                "trust/test_version_2::test_a_kill_by_the_groups_limit",
+                "trust/test_version_2::test_a_group_that_is_killed_whole_leaves_what_was_recorded",
+                "trust/test_version_2::test_a_group_that_counts_nothing_hides_no_kill_of_another_and_proves_none_away",
             ),
         ),
     ),

@@ -100,6 +100,8 @@ SCREENS: dict[str, tuple[Sequence[str] | str, Steps]] = {
     "typed while it runs": (["bash", "-c", "echo up; sleep 0.5; read x; echo got $x"], [(b"up", b"typed\n")]),
     "setsid": (["setsid", "-w", PYTHON, "-c", "import os; print(os.isatty(1), os.isatty(0))"], []),
     "tostop": (["bash", "-c", "stty tostop; echo hi; stty -tostop"], []),
+    "script": (["script", "-qc", "echo inner; read x; echo got $x", "/dev/null"], [(b"inner", b"abc\r")]),
+    "killed with its modes set": (["bash", "-c", "stty -echo -icanon; echo set; kill -9 $$"], []),
     "sizes": (["bash", "-c", "stty size; stty size <&1; tput cols; ps -o tty= -p $$ | wc -w"], []),
 }
 
@@ -137,6 +139,16 @@ def test_full_screen_programs(tmp_path, monkeypatch):
     assert watched == bare
     assert b"key 122" in bare[1]
     assert b"put back True" in bare[1]
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed here")
+def test_an_editor(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    text = tmp_path / "text"
+    steps = [(b"", b"ihello\x1b"), (b"hello", b":wq\r")]
+    assert play(wrapped(["vim", "-u", "NONE", "-N", str(text)], tmp_path / "i"), steps)[0] == 0
+    assert text.read_text() == "hello\n"
 
 
 def test_background_and_foreground(tmp_path):
