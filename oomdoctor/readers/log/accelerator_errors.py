@@ -212,6 +212,24 @@ FAMILY = Family(
             out_of_memory("cuda"),
         ),
         Pattern(
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            r"(?i)failed to (?:load|create|get|launch|enqueue|instantiate)\b[^:]{0,80}: CUDA_ERROR_OUT_OF_MEMORY",
+            out_of_memory("cuda"),
+        ),
+        Pattern(
+            "Error out of memory at line ",
+            r"(?:^|CUDA )Error out of memory at line \d{1,6} in file ",
+            out_of_memory("bitsandbytes"),
+        ),
+        Pattern(
+            "tatus: ",
+            r"Non-OK-status: .{1,300}\bstatus: (?:Internal|INTERNAL): out of memory",
+            out_of_memory("cuda"),
+            led_by=r"Non-OK-status: .{1,300}s",
+        ),
+        Pattern("CUDA error 2: ", r"(?:^|[\]:>] ?)CUDA error 2: out of memory", out_of_memory("cuda")),
+        Pattern("cudaMalloc failed: ", r"^\s*cudaMalloc failed: out of memory\s*$", out_of_memory("cuda")),
+        Pattern(
             "failed call to cu",
             r"failed call to (?P<call>cu(?:DevicePrimaryCtxRetain|CtxCreate|Init)\w{0,10}): CUDA_ERROR_OUT_OF_MEMORY",
             out_of_memory("cuda"),
@@ -319,6 +337,7 @@ FAMILY = Family(
             r"Caught (?:RuntimeError|\w{1,40}OutOfMemoryError|AcceleratorError) in pin memory thread",
             _pin_thread,
         ),
+        Pattern("Pin memory thread exited", r"RuntimeError: Pin memory thread exited unexpectedly\s*$", _pin_thread),
         Pattern("NRT allocation failed", r"NRT allocation failed for size (\d{1,20})", _neuron),
     ),
 )

@@ -66,6 +66,13 @@ def _mapped(match: re.Match[str], line: Line) -> LogEvent:
     return _shared(match, line)
 
 
+def _no_shared(match: re.Match[str], line: Line) -> LogEvent | None:
+    """A file system is full: that of shared memory where a semaphore or a heap of multiprocessing was to be made."""
+    made = any(_MAKES_SHARED.search(text) for text in line.preceding(6))
+    return event(EventKind.SHM_EXHAUSTED, line) if made else None
+
+
+_MAKES_SHARED = re.compile(r"SemLock\(|multiprocessing/(?:heap|shared_memory|synchronize)\.py|_posixshmem")
 _A_FILE = re.compile(r"^(?!/dev/shm/).*[/\\].*[^/\\]$|\.\w{1,16}$")
 
 
@@ -264,6 +271,17 @@ FAMILY = Family(
             "unable to mmap ",
             r"unable to mmap (?P<bytes>\d{1,20}) bytes from file <(?P<path>[^>]{0,300})>: Cannot allocate memory",
             _mapped,
+        ),
+        Pattern("[Errno 28] No space left on device", r"OSError: \[Errno 28\] No space left on device\s*$", _no_shared),
+        Pattern(
+            "unable to write to file <",
+            r"unable to write to file <(?P<path>/torch_[^>]{1,200})>(?!: No space left)",
+            _shared,
+        ),
+        Pattern(
+            "received 0 items of ancdata",
+            r"RuntimeError: received 0 items of ancdata",
+            lambda match, line: event(EventKind.SHM_EXHAUSTED, line, reason_unstated=True),
         ),
         Pattern(
             "No space left on device",

@@ -128,6 +128,22 @@ FAMILY = Family(
             killed("dataloader"),
         ),
         Pattern(
+            "The process is killed by SIGKILL by OOM killer",
+            r"potential root causes\. \(1\) The process is killed by SIGKILL by OOM killer",
+            lambda match, line: event(EventKind.PROCESS_KILLED, line, reported_by="ray", guess_only=True),
+        ),
+        Pattern(
+            "workers died while running it",
+            r"KilledWorker: Attempted to run task .{1,300} on \d{1,4} different workers, but all those workers died",
+            killed("dask", guess_only=True),
+        ),
+        Pattern(
+            "ran out-of-memory and exited",
+            r"The replica \S{1,80} ran out-of-memory and exited with a non-zero status of 137",
+            killed("container", oom_stated=True),
+        ),
+        Pattern("Exited (137)", r"\bExited \(137\) \d{1,4} \w{1,10} ago\b", killed("docker", signal=_KILL)),
+        Pattern(
             "background workers are no longer alive",
             r"RuntimeError: (?:Some|One or more) background workers are no longer alive",
             killed("batchgenerators", guess_only=True),

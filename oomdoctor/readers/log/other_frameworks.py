@@ -204,10 +204,16 @@ FAMILY = Family(
             _oom("candle"),
         ),
         Pattern(
+            "No executable batch size found",
+            r"RuntimeError: No executable batch size found, reached zero\.",
+            _oom("other"),
+        ),
+        Pattern(
             "== cudaSuccess",
             r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
-            _oom("cuda"),
+            _oom("other"),
         ),
+        Pattern("CUDA Error: out of memory", r"^\s*CUDA Error: out of memory(?::|\s*$)", _oom("other")),
         Pattern(
             "Failed to allocate memory for requested buffer",
             r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})",

@@ -137,6 +137,15 @@ FAMILY = Family(
             r"fatal error: Killed signal terminated program (?P<program>\S{1,60})",
             _killed("compiler"),
         ),
+        # --- R, Julia, MATLAB
+        Pattern(
+            "annot allocate vector of size ",
+            r"(?:^|: )[Cc]annot allocate vector of (?:size|length) (?P<size>\d{1,12}(?:\.\d{1,3})? [KMG]b)\b",
+            failed("malloc"),
+        ),
+        Pattern("OutOfMemoryError()", r"^\s*ERROR: (?:\w{1,40}: )?OutOfMemoryError\(\)\s*$", failed("malloc")),
+        Pattern('Type "help memory"', r'^\s*Out of memory\. Type "help memory" for your options\.', failed("malloc")),
+        Pattern("bad allocation", r"(?:Error|Exception): bad allocation\s*$", failed("malloc")),
         # --- threads and processes: a limit of their number, not of bytes
         *(Pattern(anchor, regex, failed("other", pool="thread")) for anchor, regex in _NO_THREAD),
         # --- Rust

@@ -137,6 +137,10 @@ def _space(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
         total_bytes=size(match["total"]),
         exception_type=exception[1] if exception else None,
     )
+    yield from _parts_of_program(line)
+
+
+def _parts_of_program(line: Line) -> Iterator[LogEvent]:
     block = "\n".join(line.following(20))
     fields: dict[str, FieldValue] = {
         name: size(one[1]) for name, regex in _SPACE.items() if (one := regex.search(block))
@@ -145,11 +149,12 @@ def _space(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
         yield event(EventKind.ENGINE_MEMORY_TABLE, line, engine="xla", **fields)
 
 
-def _account(match: re.Match[str], line: Line) -> LogEvent | None:
+def _account(match: re.Match[str], line: Line) -> Iterator[LogEvent]:
     """The compiler's account of a program that was refused, where the message above it was left out."""
     if any("Ran out of memory in memory space" in text for text in line.preceding(6)):
-        return None
-    return event(EventKind.DEVICE_OOM, line, backend="jax", requested_bytes=size(match["used"]))
+        return
+    yield event(EventKind.DEVICE_OOM, line, backend="jax", requested_bytes=size(match["used"]))
+    yield from _parts_of_program(line)
 
 
 _SPACE = {
@@ -249,6 +254,11 @@ FAMILY = Family(
             "failed to create cublas handle",
             r"failed to create cublas handle: (?P<code>.{1,100})",
             _masking("cublas"),
+        ),
+        Pattern(
+            "ould not create cudnn handle",
+            r"[Cc]ould not create cudnn handle: (?P<code>CUDNN_STATUS_INTERNAL_ERROR)",
+            _masking("cudnn"),
         ),
         Pattern(
             "may be due to OOM",
