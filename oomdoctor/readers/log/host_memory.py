@@ -226,6 +226,7 @@ FAMILY = Family(
             r" and data type (?P<dtype>.{1,300})$",
             _numpy,
         ),
+        Pattern("array is too big.", r"ValueError: array is too big\.\s*$", _failed("numpy")),
         Pattern(
             "MemoryError",
             r"^\s*(?:[\w.-]{0,60}[0-9]: |.{0,200}\b(?:ERROR|CRITICAL|FATAL)\b.{0,80}?[:\]>-] )?"

@@ -101,6 +101,11 @@ FAMILY = Family(
             r"1EB memory",
             lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
         ),
+        Pattern(
+            "array is too big;",
+            r"ValueError: array is too big; `arr\.size \* arr\.dtype\.itemsize` is larger than the maximum",
+            lambda match, line: event(EventKind.IMPOSSIBLE_SIZE, line),
+        ),
         Pattern("negative dimension -", r"negative dimension -(\d{1,20})\b", _overflowed),
         Pattern("EiB", r"(?P<size>\d{1,30}(?:\.\d{0,6})? ?EiB)", _impossible),
         Pattern("PiB", r"[Tt]ried to allocate (?P<size>\d{1,30}(?:\.\d{0,6})? ?PiB)", _impossible),

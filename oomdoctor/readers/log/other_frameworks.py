@@ -28,6 +28,13 @@ _PADDLE_ALLOCATED = re.compile(rf"({SIZE}) memory has been allocated")
 _PADDLE_FREE = re.compile(rf"available memory is only\s{{1,40}}({SIZE})")
 
 
+def _darknet(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The advice stands before what it is about."""
+    if any("Try to set subdivisions=" in text for text in line.preceding(4)):
+        return None
+    return event(EventKind.DEVICE_OOM, line, backend="other")
+
+
 def _oom(backend: str) -> Build:
     """Groups `request`, `allocated`, `free`, `limit` are sizes, `device` an index, where named."""
 
@@ -213,7 +220,8 @@ FAMILY = Family(
             r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
             _oom("other"),
         ),
-        Pattern("CUDA Error: out of memory", r"^\s*CUDA Error: out of memory(?::|\s*$)", _oom("other")),
+        Pattern("CUDA Error: out of memory", r"^\s*(?:\d{1,4} )?CUDA Error: out of memory(?::|\s*$)", _darknet),
+        Pattern("Try to set subdivisions=", r"\bTry to set subdivisions=\d{1,4} in your cfg-file", _oom("other")),
         Pattern(
             "Failed to allocate memory for requested buffer",
             r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})",
