@@ -218,7 +218,7 @@ FAMILY = Family(
         ),
         Pattern(
             "Error out of memory at line ",
-            r"(?:^|CUDA )Error out of memory at line \d{1,6} in file ",
+            r"(?<![\w.])Error out of memory at line \d{1,6} in file ",
             out_of_memory("bitsandbytes"),
         ),
         Pattern(

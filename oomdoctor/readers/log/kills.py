@@ -26,6 +26,13 @@ def _launcher_ends_others(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.PROCESS_KILLED, line, reported_by="deepspeed", guess_only=True)
 
 
+def _guessed_by_ray(match: re.Match[str], line: Line) -> LogEvent | None:
+    """Ray lists what may have ended a worker, in a sentence that advises as well."""
+    if "potential root causes" not in line.text and mentioned(line.text, match.start(), match.end()):
+        return None
+    return event(EventKind.PROCESS_KILLED, line, reported_by="ray", oom_stated=False, guess_only=True)
+
+
 _ERROR = re.compile(r"Traceback|(?:Error|Exception)\b|(?i:\berror:)|core dumped|KeyboardInterrupt")
 
 
@@ -128,11 +135,6 @@ FAMILY = Family(
             killed("dataloader"),
         ),
         Pattern(
-            "The process is killed by SIGKILL by OOM killer",
-            r"potential root causes\. \(1\) The process is killed by SIGKILL by OOM killer",
-            lambda match, line: event(EventKind.PROCESS_KILLED, line, reported_by="ray", guess_only=True),
-        ),
-        Pattern(
             "workers died while running it",
             r"KilledWorker: Attempted to run task .{1,300} on \d{1,4} different workers, but all those workers died",
             killed("dask", guess_only=True),
@@ -151,7 +153,7 @@ FAMILY = Family(
         Pattern(
             "killed by SIGKILL by OOM killer",
             r"The process is killed by SIGKILL by OOM killer due to high memory usage",
-            killed("ray", guess_only=True),
+            _guessed_by_ray,
         ),
         Pattern(
             "node running low on memory",

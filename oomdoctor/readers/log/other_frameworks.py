@@ -6,6 +6,7 @@ import re
 
 from ...model.events import EventKind, LogEvent
 from .family import Build, Family, Line, Pattern
+from .prose import printed
 from .statement import SIZE, event, integer, size
 
 
@@ -30,6 +31,9 @@ _PADDLE_FREE = re.compile(rf"available memory is only\s{{1,40}}({SIZE})")
 
 def _darknet(match: re.Match[str], line: Line) -> LogEvent | None:
     """The advice stands before what it is about."""
+    after_its_layer = re.search(r"\s{2}\d{1,4} $", line.text[: match.start()])
+    if not after_its_layer and not printed(line.text, match.start(), match.end()):
+        return None
     if any("Try to set subdivisions=" in text for text in line.preceding(4)):
         return None
     return event(EventKind.DEVICE_OOM, line, backend="other")
@@ -220,7 +224,7 @@ FAMILY = Family(
             r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
             _oom("other"),
         ),
-        Pattern("CUDA Error: out of memory", r"^\s*(?:\d{1,4} )?CUDA Error: out of memory(?::|\s*$)", _darknet),
+        Pattern("CUDA Error: out of memory", r"\bCUDA Error: out of memory(?::|\s*$)", _darknet),
         Pattern("Try to set subdivisions=", r"\bTry to set subdivisions=\d{1,4} in your cfg-file", _oom("other")),
         Pattern(
             "Failed to allocate memory for requested buffer",

@@ -143,8 +143,8 @@ FAMILY = Family(
             r"(?:^|: )[Cc]annot allocate vector of (?:size|length) (?P<size>\d{1,12}(?:\.\d{1,3})? [KMG]b)\b",
             failed("malloc"),
         ),
-        Pattern("OutOfMemoryError()", r"^\s*ERROR: (?:\w{1,40}: )?OutOfMemoryError\(\)\s*$", failed("malloc")),
-        Pattern('Type "help memory"', r'^\s*Out of memory\. Type "help memory" for your options\.', failed("malloc")),
+        Pattern("OutOfMemoryError()", r"(?<![\w.])ERROR: (?:\w{1,40}: )?OutOfMemoryError\(\)\s*$", failed("malloc")),
+        Pattern('Type "help memory"', r'\bOut of memory\. Type "help memory" for your options\.', failed("malloc")),
         Pattern("bad allocation", r"(?:Error|Exception): bad allocation\s*$", failed("malloc")),
         # --- threads and processes: a limit of their number, not of bytes
         *(Pattern(anchor, regex, failed("other", pool="thread")) for anchor, regex in _NO_THREAD),
