@@ -92,11 +92,25 @@ def operation_of(frames: Iterable[StackFrame]) -> str | None:
         text = _text(frame)
         for sign in OPERATIONS:
             if sign.pattern.search(text) and not (inside_module and sign.name not in _PLACES):
-                return "weights" if frame.function == "__init__" and sign.name in _PARTS else sign.name
+                return _of_part(sign.name, frame, frames)
         forward = frame.function == "forward"
         inside_module = inside_module or (forward and not _TORCH.search(frame.file))
         in_forward = in_forward or forward
     return "activation" if in_forward or computes(frames) else None
+
+
+def _of_part(name: str, frame: StackFrame, frames: Iterable[StackFrame]) -> str:
+    """A part's name, unless it is being made; an autoencoder's own layers are of either half, as the callers tell."""
+    if frame.function == "__init__" and name in _PARTS:
+        return "weights"
+    if name != "decoder" or frame.function != "forward":
+        return name
+    if any(_ENCODES.search(_text(each)) for each in frames):
+        return "encoder"
+    return "activation" if is_training(frames) else name
+
+
+_ENCODES = re.compile(r"\|_?(?:tiled_)?encode\||\bvae\w*\.encode\(|\|encode_first_stage\|")
 
 
 def operation_of_node(name: str | None) -> str | None:

@@ -21,6 +21,12 @@ _FEWER_BITS = re.compile(
 """Names of models whose weights have fewer than 16 bits, or that are published so."""
 _QUANTISED = ("quantization", "quantize", "load-in-4bit", "load-in-8bit", "load-format")
 _BYTES_OF_DTYPE = {"float": 4, "float32": 4, "fp32": 4, "half": 2, "float16": 2, "fp16": 2, "bfloat16": 2, "bf16": 2}
+_SEES = re.compile(
+    r"(?<![a-z])(?:vlm?\d?|vision|llava\w{0,8}|\w{0,8}vl\d?|pixtral|omni|minicpm-?(?:v|o)|paligemma\d?|idefics\d?|cogvlm\d?)"
+    r"(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of models that take images beside text."""
 _NEARLY_ALL = 0.97
 _GGUF_PATHS = ("model", "hf-repo", "hf-file")
 _GGUF_TYPE = re.compile(
@@ -36,6 +42,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     options = options_of(evidence)
     _put_file(options, facts)
     name = _name(options, evidence.command)
+    if _SEES.search(name):
+        facts.put("model.sees_images", True, computed("command.line"))
     counts = {float(text) for text in _COUNT.findall(name)}
     if len(counts) != 1 or _FEWER_BITS.search(name) or any(options.get(key) for key in _QUANTISED):
         return

@@ -95,6 +95,7 @@ _SPECS = (
     FactSpec("model.expert_width", C, INCIDENT, "width of the MLP of an expert"),
     FactSpec("model.parameters", C, INCIDENT, "parameters of the model"),
     FactSpec("model.named_weights_bytes", B, INCIDENT, "weights on one card by the parameters in the model's name and the type of its numbers (16 bits where none is told)"),
+    FactSpec("model.sees_images", FLAG, INCIDENT, "by its name the model takes images beside text"),
     FactSpec("model.named_file_bytes", B, INCIDENT, "the most that a GGUF file can hold by the parameters and the type in its name"),
     FactSpec("model.named_bits_told", FLAG, INCIDENT, "the type of the model's numbers is told (dtype), not assumed"),
     FactSpec("model.named_exceeds", FLAG, INCIDENT, "that is more than the card has"),

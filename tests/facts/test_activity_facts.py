@@ -340,3 +340,22 @@ def test_a_bias_added_to_attention_scores_is_of_their_size():
 def test_a_step_of_a_built_engine_is_of_serving():
     failed = event(EventKind.ENGINE_BUFFER_FAILED, engine="tensorrt-llm", purpose="runtime", fatal=True)
     assert facts_of(failed).value("activity.phase") == "serving"
+
+
+@pytest.mark.parametrize(
+    ("caller", "operation"),
+    [
+        ("video = vae.decode(latents).sample", "decoder"),
+        ("latents = vae.encode(video).latent_dist", "encoder"),
+        ("loss.backward()", "gradient"),
+    ],
+)
+def test_which_half_of_an_autoencoder_its_callers_tell(caller, operation):
+    inner = ("/env/diffusers/models/autoencoders/autoencoder_kl.py", 79, "forward", "return self.conv(hidden_states)")
+    frames = [("make.py", 9, "main", caller), inner] if operation != "gradient" else [("t.py", 9, "train", caller)]
+    assert facts_of(traceback(*frames), oom()).value("activity.operation") == operation
+
+
+def test_log_probabilities_in_a_samplers_file_are_logits():
+    frames = [("/env/vllm/v1/sample/sampler.py", 9, "compute_logprobs", "return logits.log_softmax(dim=-1)")]
+    assert facts_of(traceback(*frames), oom()).value("activity.operation") == "logits"

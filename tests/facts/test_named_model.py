@@ -70,3 +70,17 @@ def test_how_much_a_file_can_hold_by_its_name(command, least, most):
         assert found is None
     else:
         assert least * 1e9 < found < most * 1e9
+
+
+@pytest.mark.parametrize(
+    ("name", "sees"),
+    [
+        ("Qwen2.5-VL-7B", True),
+        ("llava-v1.6-7b", True),
+        ("InternVL2-8B", True),
+        ("Evlin-7B", False),
+        ("Llama-3-8B", False),
+    ],
+)
+def test_models_that_take_images_by_their_name(name, sees):
+    assert bool(facts_of(command=f"vllm serve some/{name}").value("model.sees_images")) is sees

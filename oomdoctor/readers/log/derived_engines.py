@@ -6,7 +6,7 @@ import re
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import read_fields, reading
+from .forms import Fields, read_fields, reading
 from .llamacpp import is_refusal
 from .statement import event_of
 
@@ -43,4 +43,44 @@ def _decoding(match: re.Match[str], line: Line) -> LogEvent | None:
 _DECODED = re.compile(r"\blatents? (?:\d{1,4} )?decoded\b|decode_first_stage completed")
 _DIFFUSION: tuple[Pattern, ...] = (Pattern("decoding ", r"\bdecoding [0-9]{1,4} latents\s*$", _decoding),)
 
-FAMILIES: tuple[Family, ...] = (Family("vllm-ascend", _ASCEND), Family("stable-diffusion.cpp", _DIFFUSION))
+
+# --- torch_memory_saver, by which SGLang pauses -----------------------------------------------------------------------
+def _not_resumed(match: re.Match[str], line: Line) -> LogEvent:
+    wakes = "func=resume" in match[0]
+    fields: Fields = {"engine": "sglang", "purpose": "unknown", "pool": "sleep", "fatal": True}
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, {**fields, "wakes": True} if wakes else fields)
+
+
+_SAVER: tuple[Pattern, ...] = (
+    Pattern(
+        "[torch_memory_saver.cpp]",
+        r"\[torch_memory_saver\.cpp\] \w{1,20} error: 2 \(out of memory\).{0,120}",
+        _not_resumed,
+    ),
+)
+
+
+# --- Xinference -------------------------------------------------------------------------------------------------------
+def _actor(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
+    """An actor is there once its model is: it was asked for something."""
+    return (
+        event_of(EventKind.ENGINE_START, line, {"options": (("model", match["model"]),)}),
+        event_of(EventKind.ENGINE_PHASE, line, {"phase": "serving", "edge": "begin"}),
+    )
+
+
+_XINFERENCE: tuple[Pattern, ...] = (
+    Pattern(
+        "Model actor is out of memory",
+        r"Model actor is out of memory, model id: (?P<model>[^,\s]{1,160}),",
+        _actor,
+    ),
+)
+
+WRAPPER = Family("xinference", _XINFERENCE)
+"""Tells what ran on the line of the failure itself, so it is tried before what reads the failure."""
+FAMILIES: tuple[Family, ...] = (
+    Family("vllm-ascend", _ASCEND),
+    Family("stable-diffusion.cpp", _DIFFUSION),
+    Family("torch-memory-saver", _SAVER),
+)

@@ -226,6 +226,12 @@ FAMILY = Family(
         ),
         _form(
             EventKind.ENGINE_FIT,
+            "memory layout cannot be allocated",
+            r"memory layout cannot be allocated(?: with {blocked_by:word} = [0-9]{1,5}\b)?",
+            outcome="failed",
+        ),
+        _form(
+            EventKind.ENGINE_FIT,
             "insufficient memory - required allocations",
             r"insufficient memory - required allocations",
             outcome="failed",

@@ -143,6 +143,7 @@ _LMDEPLOY: tuple[Pattern, ...] = (
         "No enough gpu memory for runtime",
         r"No enough gpu memory for runtime",
     ),
+    _lmdeploy(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "No enough blocks.", r"\[TM\]\[ERROR\] +No enough blocks\."),
     _lmdeploy(EventKind.SLOT_TABLE_FULL, "No enough cache entries", r"No enough cache entries"),
     _lmdeploy(
         EventKind.ENGINE_KV_POOL,

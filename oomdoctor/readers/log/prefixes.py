@@ -225,7 +225,12 @@ def strip(text: str) -> Stripped:
 
 
 def unfold(text: str) -> list[str]:
-    r"""The lines of the text in a JSON record (`{"message": "first\n  second"}`); any other line by itself."""
+    r"""The lines of the text in a JSON record (`{"message": "first\n  second"}`), and of a traceback on one line.
+
+    Any other line is by itself.
+    """
+    if text.count('File "') > 1 and "\\n" not in text:
+        return _of_one_line(text)
     if "\\n" not in text or not (text.lstrip().startswith(("{", '"')) or _FOLDED.search(text)):
         return [text]
     *lines, last = re.split(r"(?<!\\)\\n", text)
@@ -233,6 +238,26 @@ def unfold(text: str) -> list[str]:
     return [line.replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") for line in lines]
 
 
+def _of_one_line(text: str) -> list[str]:
+    frames = list(_FLAT_FRAME.finditer(text))
+    if len(frames) < 2:
+        return [text]
+    lines = [before] if (before := text[: frames[0].start()].strip()) else []
+    ends = [*(frame.start() for frame in frames[1:]), len(text)]
+    for frame, end in zip(frames, ends, strict=True):
+        code = _CARETS.sub(" ", text[frame.end() : end]).strip()
+        error = _FLAT_ERROR.search(code) if end == len(text) else None
+        lines.append(frame[0].rstrip())
+        if code_alone := (code[: error.start()] if error else code).strip():
+            lines.append(f"    {code_alone}")
+        if error:
+            lines.append(code[error.start() :].strip())
+    return lines
+
+
+_FLAT_FRAME = re.compile(r'File "[^"\n]{1,300}", line \d{1,7}, in [\w<>.]{1,120}(?: |$)')
+_FLAT_ERROR = re.compile(r"(?<![\w.])(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?=: |$)")
+_CARETS = re.compile(r"(?<=\s)[\^~]{3,200}(?=\s|$)")
 _FOLDED = re.compile(r'\b(?:msg|message|error|err|stack|stacktrace)="|Traceback \(most recent call last\):\\n')
 
 

@@ -37,6 +37,7 @@ from . import (
 from .family import Family
 
 ALL_FAMILIES: tuple[Family, ...] = (
+    derived_engines.WRAPPER,
     torch_allocator.FAMILY,
     torch_statistics.FAMILY,
     accelerator_errors.FAMILY,

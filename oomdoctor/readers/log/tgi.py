@@ -111,6 +111,16 @@ FAMILY = Family(
             phase="serving",
             edge="told",
         ),
+        *(
+            _form(
+                EventKind.ENGINE_PHASE,
+                f":{phase}" + "{",
+                rf"\bERROR\b.{{1,300}}:{phase}\{{[^{{}}]{{0,120}}\}}.{{1,200}}?\bout of memory",
+                phase=phase,
+                edge="told",
+            )
+            for phase in ("prefill", "decode")
+        ),
         _form(EventKind.ENGINE_PHASE, "Warming up model", r"Warming up model", phase="warm-up", edge="begin"),
     ),
 )

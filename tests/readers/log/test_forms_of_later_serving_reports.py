@@ -109,3 +109,40 @@ def test_whether_a_server_had_answered_before_metal_ran_out(served):
 def test_what_ray_advises_is_of_the_node():
     text = "(raylet) Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html."
     assert only(text, K.MEMORY_LIMIT_HIT).fields["of_node"] is True
+
+
+def test_a_traceback_that_a_collector_put_on_one_line():
+    text = 'ERROR x File "/a/model.py", line 3, in forward return self.head(x) ^^^^^^^^^ File "/a/sampler.py", line 7, in pick return logits.softmax(-1) ^^^^ torch.OutOfMemoryError: CUDA out of memory.'
+    found = only(text, K.EXCEPTION)
+    assert found.fields["frames"] == (
+        ("/a/model.py", 3, "forward", "return self.head(x)"),
+        ("/a/sampler.py", 7, "pick", "return logits.softmax(-1)"),
+    )
+    assert found.fields["exception_type"] == "torch.OutOfMemoryError"
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_what_tgi_was_doing_as_its_span_says(phase):
+    text = f"2023-12-18T02:36:47Z ERROR batch{{batch_size=1}}:{phase}:{phase}{{id=7 size=1}}:{phase}{{id=7 size=1}}: text_generation_client: router/client/src/lib.rs:33: Server error: CUDA out of memory. Tried to allocate 18.00 MiB."
+    assert only(text, K.ENGINE_PHASE).fields["phase"] == phase
+
+
+@pytest.mark.parametrize(("more", "flag"), [(" with num_gpu = 26", "num_gpu"), ("", None)])
+def test_no_layout_was_found(more, flag):
+    assert only(f"Error: memory layout cannot be allocated{more}", K.ENGINE_FIT).fields.get("blocked_by") == flag
+
+
+@pytest.mark.parametrize(("function", "wakes"), [("resume", True), ("malloc", None)])
+def test_memory_that_a_paused_engine_did_not_get_back(function, wakes):
+    text = f"[torch_memory_saver.cpp] cudaError error: 2 (out of memory)  file=csrc/core.cpp func={function} line=172"
+    assert only(text, K.ENGINE_BUFFER_FAILED).fields.get("wakes") == wakes
+
+
+def test_turbominds_blocks_ran_out():
+    assert only("[TM][ERROR] No enough blocks. Assertion fail: /x/LlamaBatch.cc:358", K.ENGINE_TOKEN_POOL_EXHAUSTED)
+
+
+def test_an_actor_of_xinference_was_serving_its_model():
+    text = "error: [pid=7] Model actor is out of memory, model id: some-vl-7B, error: CUDA out of memory. Tried to allocate 6.91 GiB."
+    assert only(text, K.ENGINE_START).fields["options"] == (("model", "some-vl-7B"),)
+    assert only(text, K.ENGINE_PHASE).fields["phase"] == "serving"
