@@ -28,6 +28,7 @@ _SET_NOW = {
 _SHARES = {"vllm.gpu_memory_utilization", "sglang.mem_fraction_static"}
 """Knobs whose value is a share of the device."""
 _CONTEXTS = {"llamacpp.ctx_size", "ollama.context_length"}
+_STEPS = {"vllm.max_num_batched_tokens", "sglang.chunked_prefill_size"}
 _STEP, _LEAST_SHARE = 0.05, 0.3
 
 
@@ -67,3 +68,17 @@ def cache_spared(knob: str, wanted: str, facts: FactSet) -> int | None:
     if knob not in _CONTEXTS or not now or cache is None or not wanted.isdecimal():
         return None
     return round(cache * (1 - int(wanted) / now)) if int(wanted) < now else None
+
+
+def peak_spared(knob: str, wanted: str, facts: FactSet) -> int | None:
+    """What fewer tokens in a step spare of its activations: their peak is in proportion to the tokens.
+
+    Of the peak that the engine profiled; else of the request that failed in a prompt or in the profile run.
+    """
+    now = known_now(knob, facts)
+    if knob not in _STEPS or not now or not wanted.isdecimal() or int(wanted) >= now:
+        return None
+    peak = facts.size("engine.activation_peak_bytes")
+    if peak is None and facts.value("activity.phase") in ("prefill", "profile"):
+        peak = facts.size("oom.largest_request_bytes")
+    return None if peak is None else round(peak * (1 - int(wanted) / now))

@@ -11,7 +11,7 @@ from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
-from .going_on import cache_spared, known_now, next_value, share_left
+from .going_on import cache_spared, known_now, next_value, peak_spared, share_left
 from .load import Playbook
 from .rule import KnobValue, Rule, RuleRemedy, Translation
 from .simulated import SimulatedEffect, simulated_effect
@@ -185,7 +185,8 @@ class _Writer:
             if frees is None and setting is not None:
                 left = share_left(setting.knob, setting.value, self.facts)
                 spared = cache_spared(setting.knob, setting.value, self.facts)
-                frees = spared if left is None else left
+                peak = peak_spared(setting.knob, setting.value, self.facts)
+                frees = next((found for found in (left, spared, peak) if found is not None), None)
                 does = Effect.LEAVES if left is not None else Effect.SPARES if spared is not None else does
             unseen = self._undecided(remedy)
             made = Remedy(

@@ -11,7 +11,7 @@ from oomdoctor.model.diagnosis import Confidence
 from oomdoctor.model.units import GIB, MIB
 from oomdoctor.playbook.cases import case_facts
 from oomdoctor.playbook.evaluate import Outcome, evaluate_rule
-from oomdoctor.playbook.going_on import cache_spared
+from oomdoctor.playbook.going_on import cache_spared, peak_spared
 from oomdoctor.playbook.load import Playbook, load_playbook
 from oomdoctor.playbook.match import match_rules
 from oomdoctor.readers.inputs import read_inputs
@@ -257,3 +257,18 @@ def test_a_message_of_an_old_torch_is_not_told_of_what_came_later():
         rules = Playbook((load_playbook().find("FRG001"),))
         (found,) = match_rules(rules, facts(**known, oom__generation=generation))
         assert any(each.set and each.set.knob == "torch.expandable_segments" for each in found.remedies) is offered
+
+
+@pytest.mark.parametrize(
+    ("known", "size"),
+    [
+        ({"engine__activation_peak_bytes": 4 * GIB, "chosen__step_tokens": 8192}, 3 * GIB),
+        ({"activity__phase": "prefill", "oom__largest_request_bytes": 2 * GIB, "chosen__step_tokens": 4096}, GIB),
+        ({"oom__largest_request_bytes": 2 * GIB, "chosen__step_tokens": 4096}, None),
+        ({"engine__activation_peak_bytes": 4 * GIB}, None),
+        ({"engine__activation_peak_bytes": 4 * GIB, "chosen__step_tokens": 2048}, None),
+    ],
+)
+def test_fewer_tokens_of_a_step_spare_their_share_of_its_peak(known, size):
+    assert peak_spared("vllm.max_num_batched_tokens", "2048", facts(**known)) == size
+    assert peak_spared("vllm.max_num_seqs", "2048", facts(**known)) is None
