@@ -13,6 +13,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
 from ..model.units import format_bytes
 from .looks import missing_course
+from .missing_host import card_gaps, host_gaps
 from .runtimes import VERSION_BY, holders_of, runtime_of, who_is_on
 
 _FOR_TIME = "for want of time"
@@ -35,7 +36,9 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
     gaps = list(_unseen_by_runs(evidence, of_devices=not _host_alone(evidence, facts)))
     if _device_failed(evidence, facts):
         gaps += _device_gaps(evidence, facts)
+    gaps += card_gaps(evidence)
     gaps += missing_course(evidence)
+    gaps += host_gaps(facts)
     if facts.value("activity.cut_off"):
         gaps.append(
             Missing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from oomdoctor.cli.main import oomdoctor
 from oomdoctor.cli.output import FormName
 from oomdoctor.language.wrapping import cells
 
+ROOT = Path(__file__).parents[2]
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 24.00 GiB "
     "of which 1.59 GiB is free. Including non-PyTorch memory, this process has 22.41 GiB memory in use. Of the "
@@ -168,3 +170,27 @@ def test_a_pipe_has_plain_text_of_80_columns_and_notes_in_one_line(tmp_path: Pat
     assert "\x1b" not in told.stdout
     assert 60 < max(map(len, told.stdout.splitlines())) <= 80
     assert len(told.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["analyze", "report", "diff"])
+def test_a_pipe_gets_the_summary_as_plain_text(tmp_path: Path, command: str) -> None:
+    sample = ROOT / "sample_logs" / "fragmentation" / "snapshot.pickle"
+    words = [sample, sample] if command == "diff" else [sample]
+    done = shell(tmp_path, f"$O {command} {' '.join(shlex.quote(str(each)) for each in words)} | cat")
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"\x1b|\*\*|^#|^\|", done.stdout, re.MULTILINE)
+    assert max(map(cells, done.stdout.splitlines())) <= 100
+    markdown = shell(tmp_path, f"$O {command} --format md {' '.join(shlex.quote(str(each)) for each in words)} | cat")
+    assert re.search(r"\*\*|^#", markdown.stdout, re.MULTILINE)
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="no `script`, which makes a terminal (util-linux)")
+def test_a_terminal_without_colours_gets_plain_text_too(tmp_path: Path) -> None:
+    sample = shlex.quote(str(ROOT / "sample_logs" / "triton-shared-memory.log"))
+    command = f"{shlex.quote(sys.executable)} -m oomdoctor analyze {sample} 2>/dev/null"
+    on_a_terminal = f"script -qec {shlex.quote(command)} /dev/null </dev/null"
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        done = shell(tmp_path, on_a_terminal, **{"TERM": "xterm-256color", **variables})
+        assert "NOT OUT OF MEMORY" in done.stdout
+        assert "\x1b" not in done.stdout
+    assert "\x1b[" in shell(tmp_path, on_a_terminal, TERM="xterm-256color", NO_COLOR="").stdout

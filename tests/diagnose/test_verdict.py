@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oomdoctor.diagnose.verdict import decide, fingerprint, summarise
+from oomdoctor.facts.device_budget import IDLE
 from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.diagnosis import Budget, BudgetPart, Confidence, Finding, Incident, InputRecord, Verdict
 from oomdoctor.model.facts import FactSet, Scope
@@ -184,3 +185,19 @@ def test_a_device_that_ran_out_is_the_subject() -> None:
 )
 def test_other_failures_say_their_numbers(incident: Incident, facts: dict[str, Any], said: str) -> None:
     assert summarise(Verdict.OUT_OF_MEMORY, [], [incident], [], known(**facts)).startswith(said + " ")
+
+
+@pytest.mark.parametrize(
+    ("facts", "more"), [({}, ""), ({"allocator__largest_free_block_bytes": GIB}, ", the largest of them 1.00 GiB")]
+)
+def test_where_memory_lay_in_pieces_the_first_sentence_says_how_much(facts: dict[str, Any], more: str) -> None:
+    parts = (BudgetPart("live tensors of this process", 14 * GIB, "measured"), BudgetPart(IDLE, 9 * GIB, "computed"))
+    budget, given = Budget("cuda:0", 24 * GIB, parts, GIB), known(oom__free_bytes=GIB, **facts)
+    in_pieces = replace(FINDING, family="fragmentation")
+    told = summarise(Verdict.OUT_OF_MEMORY, [in_pieces], [DEVICE], [budget], given)
+    assert told.startswith(
+        "CUDA out of memory on cuda:0: 2.00 GiB asked for, 1.00 GiB free, 9.00 GiB idle in blocks of the allocator"
+        f" (38 % of 24.00 GiB){more}. "
+    )
+    other = replace(FINDING, family="capacity")
+    assert "idle" not in summarise(Verdict.OUT_OF_MEMORY, [other], [DEVICE], [budget], given)

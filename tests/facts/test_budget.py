@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oomdoctor.facts import derive_facts
-from oomdoctor.facts.budget import budgets
+from oomdoctor.facts.budget import ENGINE_SHARE_AT_LEAST, budgets
 from oomdoctor.facts.closing import close
 from oomdoctor.facts.holdings import holdings
 from oomdoctor.facts.incidents import find_incidents
@@ -181,3 +181,15 @@ def test_incidents_are_latest_first_and_told_once():
 
 def test_an_input_without_a_failure_has_no_incident():
     assert find_incidents(Evidence(events=(event(EventKind.ENGINE_LOAD, kv_usage=0.5),))) == ()
+
+
+def test_an_engine_whose_share_is_not_printed_has_the_least_that_it_can_be() -> None:
+    """What is left is the share less all else: so 64 GiB are the least, and weights alone take 2 GiB more."""
+    told = (
+        event(EventKind.ENGINE_WEIGHTS, engine="vllm", weights_bytes=gib(66)),
+        event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=-gib(2)),
+    )
+    (budget,) = budgets(Evidence(events=told), facts_of(*told))
+    assert (budget.where, budget.total_bytes, budget.unattributed_bytes) == (ENGINE_SHARE_AT_LEAST, gib(64), -gib(2))
+    assert [(part.name, part.bytes) for part in budget.parts] == [("weights", gib(66))]
+    assert budgets(Evidence(events=told[1:]), facts_of(*told[1:])) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 from facts.given import HERE, oom, run
 
@@ -11,7 +12,11 @@ from oomdoctor.facts.moments import moments
 from oomdoctor.model.diagnosis import Incident, MomentKind
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.run import AllocatorState, DeviceOomRecord, ProcessRecord
+from oomdoctor.model.snapshot import SnapshotOom
 from oomdoctor.model.units import MIB
+from oomdoctor.readers.snapshot import read_snapshot
+
+SNAPSHOT = Path(__file__).parents[2] / "sample_logs" / "fragmentation" / "snapshot.pickle"
 
 
 def refused(when: float, size: int | None = 8 * MIB, device: int = 0) -> DeviceOomRecord:
@@ -52,3 +57,16 @@ def test_a_dated_line_is_marked_and_an_incident_that_it_tells_of_is_not_marked_a
     assert [one.where for one in moments(Evidence(events=(line,)), (told,))] == ["cuda:1"]
     assert [one.what for one in moments(Evidence(), (told,))] == ["device out of memory"]
     assert moments(Evidence(events=(oom(1),)), (replace(told, when_seconds=None),)) == ()
+
+
+def test_a_failure_that_only_a_snapshot_dates_is_marked_once() -> None:
+    at = SnapshotOom(0, 8 * MIB, None, 1_050_200_000, -1, 3)
+    taken = replace(read_snapshot(SNAPSHOT), path="s.pickle", ooms=(at, replace(at, device=1, time_us=None)))
+    told = moments(Evidence(snapshots=(taken,)), ())
+    assert [(one.when_seconds, one.kind, one.where, one.what) for one in told] == [
+        (1050.2, MomentKind.FAILURE, "cuda:0", "8.00 MiB refused")
+    ]
+    assert told[0].source == "s.pickle (oom event)"
+    recorded = moments(Evidence(runs=(run(device_ooms=(refused(1050.0),)),), snapshots=(taken,)), ())
+    failed = [one.what for one in recorded if one.kind is MomentKind.FAILURE]
+    assert failed == ["first out-of-memory error, 8.00 MiB asked for"]

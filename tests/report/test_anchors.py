@@ -13,6 +13,7 @@ from pages import Page
 from oomdoctor.diagnose import diagnose
 from oomdoctor.report import render
 from oomdoctor.report.anchors import Anchors, make_anchors
+from oomdoctor.report.view import view_report
 
 SAMPLES = Path(__file__).parents[2] / "sample_logs"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.name != "README.md")
@@ -59,3 +60,31 @@ def test_in_every_sample_each_item_of_evidence_leads_somewhere(name: str) -> Non
     assert len(rows) == sum(len(finding.evidence) for finding in diagnosis.findings)
     assert [row for row in rows if not row.startswith("<a href=")] == []
     assert {f"rule-{finding.rule}" for finding in diagnosis.findings} <= set(page.values("id"))
+
+
+@pytest.mark.parametrize(
+    ("sample", "fact", "anchor"),
+    [
+        ("fragmentation", "allocator.largest_free_block_bytes", r"blocks-1"),
+        ("fragmentation", "oom.requested_bytes", r"request-1"),
+        ("run-kept-losses", "owner.holder_bytes", r"holding-\d+"),
+        ("run-kept-losses", "growth.bytes", r"window-of-1"),
+        ("run-kept-losses", "growth.top_stack_bytes", r"stacks-of-1"),
+        ("run-list-own-limit", "host.growth_steady", r"timeline-of-1"),
+        ("run-list-own-limit", "host.memory_error", r"incident-1"),
+        ("run-list-own-limit", "host.total_bytes", r"measure-host-total-bytes"),
+        ("nvidia-smi-ranks-on-card-0.txt", "devices.visitors_bytes", r"processes-1"),
+    ],
+)
+def test_evidence_leads_to_the_block_stack_chart_or_row_itself(sample: str, fact: str, anchor: str) -> None:
+    view = view_report(diagnose([SAMPLES / sample]))
+    found = [item for finding in view.findings for item in (*finding.speaks_for, *finding.speaks_against)]
+    assert {bool(re.fullmatch(anchor, item.leads_to)) for item in found if item.fact == fact} == {True}
+
+
+def test_the_row_of_an_owner_is_the_one_that_names_it() -> None:
+    diagnosis = diagnose([SAMPLES / "run-kept-losses"])
+    view = view_report(diagnosis)
+    holder = next(item for item in view.findings[0].speaks_for if item.fact == "owner.holder_bytes")
+    row = next(each for each in view.holdings if each.anchor == holder.leads_to)
+    assert "list 'losses'" in row.owner
