@@ -18,7 +18,7 @@ from ..model.diagnosis import (
     ToConfirm,
     Verdict,
 )
-from ..model.facts import FactSet
+from ..model.facts import FactSet, FactType
 from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
@@ -157,6 +157,11 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
                 ToConfirm(one_line(each.what, _LINE), one_line(each.command)) for each in finding.to_confirm
             ),
         )
+
+
+def _names_nothing(item: EvidenceItem) -> bool:
+    """What names something comes before what is said of it; else the order is that of the strength."""
+    return item.unit != FactType.TEXT.value
 
 
 def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors, facts: FactSet) -> EvidenceView:

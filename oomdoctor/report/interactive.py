@@ -19,7 +19,7 @@ from .owners import HoldingView
 from .palette import CATEGORIES
 from .stacks import StackView
 from .timeline import Chart
-from .window import Area, WindowView
+from .window import Area, Band, WindowView
 
 _COPY, _CHARTS = "copy.js", "report.js"
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
@@ -134,6 +134,7 @@ def _window(window: WindowView, name: str, title: str, areas: tuple[Area, ...]) 
         "timed": window.is_timed,
         "failed": window.failure is not None,
         "times": window.times_seconds,
+        "bands": [_bands(bands, window) for bands in (window.phases, window.marks) if bands],
         "areas": [
             {
                 "name": f"{area.number} · {area.names}" if area.number else area.names,
@@ -143,6 +144,18 @@ def _window(window: WindowView, name: str, title: str, areas: tuple[Area, ...]) 
             for area in areas
         ],
     }
+
+
+def _bands(bands: Sequence[Band], window: WindowView) -> list[dict[str, Any]]:
+    begin, span = window.times_seconds[0], window.times_seconds[-1] - window.times_seconds[0]
+    return [
+        {
+            "name": each.name,
+            "begin": round(begin + each.start * span, 6),
+            "end": round(begin + (each.start + each.width) * span, 6),
+        }
+        for each in bands
+    ]
 
 
 def _owners(holdings: Sequence[HoldingView]) -> Iterator[dict[str, Any]]:

@@ -229,11 +229,15 @@ def _risen(each: PeakHolding) -> str:
     )
 
 
+_AT_ONCE = 0.005
+"""A peak so close to the failure stood when the request failed: the time between would read as nothing."""
+
+
 def _at_most(window: Window) -> str:
     if window.failure_seconds is None or not window.has_times:
         return _("At most {size} was live.")
     before = window.failure_seconds - window.peak_seconds
-    if before == 0:
+    if abs(before) < _AT_ONCE:
         return _("At most {size} was live, when the request failed.")
     if before > 0:
         return _("At most {size} was live, {time} before the failure.")

@@ -70,7 +70,9 @@ def test_events_count_from_the_failure() -> None:
         (2, "the failure", "cuda:0"),
     ]
     undated = replace(INCIDENT, when_seconds=None)
-    assert view_moments(told, (undated,), NOWHERE)[0].when == "1970-01-01 00:01:10 UTC"
+    assert view_moments(told, (undated,), NOWHERE)[0].when == "30 s before"  # another witness dates the same failure
+    elsewhere = (told[0], replace(told[1], where="cuda:1"))
+    assert view_moments(elsewhere, (undated,), NOWHERE)[0].when == "1970-01-01 00:01:10 UTC"
 
 
 def test_charts_of_one_clock_share_their_axis_and_show_the_events_of_their_place() -> None:

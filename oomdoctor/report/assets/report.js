@@ -239,6 +239,32 @@
   }
 
   // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
+  // What the program did when, in rows over the areas; a name stands where there is room for it.
+  function bands(rows) {
+    return function (plot) {
+      var ctx = plot.ctx, box = plot.bbox, ratio = devicePixelRatio || 1, high = 15 * ratio;
+      ctx.save();
+      ctx.font = 11.5 * ratio + "px system-ui, sans-serif";
+      ctx.textBaseline = "middle";
+      ctx.textAlign = "left";
+      rows.forEach(function (row, place) {
+        row.forEach(function (band) {
+          var left = Math.max(plot.valToPos(band.begin, "x", true), box.left);
+          var wide = Math.min(plot.valToPos(band.end, "x", true), box.left + box.width) - left;
+          if (wide < 1) return;
+          var top = box.top + place * (high + 2 * ratio);
+          ctx.fillStyle = colour(place ? "--mark" : "--accent-soft");
+          ctx.fillRect(left, top, wide, high);
+          ctx.strokeStyle = colour("--page");
+          ctx.strokeRect(left, top, wide, high);
+          ctx.fillStyle = colour("--ink");
+          if (ctx.measureText(band.name).width + 6 * ratio < wide) ctx.fillText(band.name, left + 4 * ratio, top + high / 2);
+        });
+      });
+      ctx.restore();
+    };
+  }
+
   function areaChart(chart) {
     var sums = [], below = chart.times.map(function () { return 0; });
     chart.areas.forEach(function (area) {
@@ -248,7 +274,9 @@
     var order = chart.areas.map(function (_, place) { return place; }).reverse();
     mount(chart.id, {
       cursor: { drag: { x: true, y: false }, points: { show: false } },
-      scales: { x: { time: false }, y: { range: function (plot, low, high) { return [0, Math.max(high * 1.04, 1)]; } } },
+      scales: { x: { time: false }, y: { range: function (plot, low, high) {
+        return [0, Math.max(high * (1.04 + 0.1 * chart.bands.length), 1)];
+      } } },
       axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
       series: [{}].concat(order.map(function (place) {
         return {
@@ -256,7 +284,7 @@
           stroke: function () { return colour("--panel"); }
         };
       })),
-      hooks: { draw: [vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
+      hooks: { draw: [bands(chart.bands), vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
       label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
       rows: function (at) {
         return [[words.all, sums[sums.length - 1][at]]].concat(
