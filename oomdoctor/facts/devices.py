@@ -11,7 +11,7 @@ from ..model.devices import DeviceProcess, DeviceReading
 from ..model.diagnosis import DeviceLook
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
-from ..model.facts import FactSet
+from ..model.facts import FactSet, Scope
 from ..model.run import RunRecord
 from ..model.source import Source
 from ..model.units import MIB
@@ -28,6 +28,7 @@ _A_PAIR = 2
 _SAME_MOMENT_SECONDS = 60.0
 """Two tools that are run one after the other show the same moment."""
 
+_PID = re.compile(r"(?:pid|process) ([0-9]{1,10})\b")
 _RESERVING = re.compile(r"\bvllm\b|sglang|text-generation-server|lmdeploy|trtllm|tritonserver", re.IGNORECASE)
 """Engines that title their processes, or whose program has a name of its own."""
 
@@ -100,6 +101,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if known:
             facts.put(f"devices.{name}", any(fact.value for fact in known), known[0].source)
     _put_shared(last, facts)
+    for member in facts.members(Scope.DEVICE):
+        _put_foreign_pid(member, facts)
 
 
 def _fullest_late(readings: list[DeviceReading]) -> DeviceReading:
@@ -129,6 +132,13 @@ def _is_near(one: DeviceReading, other: DeviceReading) -> bool:
     if one.time_seconds is not None and other.time_seconds is not None:
         return abs(one.time_seconds - other.time_seconds) <= _SAME_MOMENT_SECONDS
     return one.source.path == other.source.path
+
+
+def _put_foreign_pid(member: str, facts: FactSet) -> None:
+    """The number that ends the largest of them, where it is told."""
+    for name in ("oom.foreign_process", "device.foreign_process"):
+        found = _PID.search(str(facts.value(name, member) or ""))
+        facts.put("device.foreign_pid", found[1] if found else None, computed(name), member)
 
 
 def _put_processes(reading: DeviceReading, member: str, facts: FactSet) -> None:

@@ -228,6 +228,7 @@ _SPECS = (
     FactSpec("device.free_bytes", B, DEVICE, "free on the device"),
     FactSpec("device.foreign_bytes", B, DEVICE, "held by processes that are not the command's"),
     FactSpec("device.foreign_process", TEXT, DEVICE, "the largest foreign process: name and pid"),
+    FactSpec("device.foreign_pid", TEXT, DEVICE, "process id of the largest process on the device that is not the command's"),
     FactSpec("device.processes", C, DEVICE, "compute processes on the device"),
     FactSpec("device.own_processes", C, DEVICE, "processes of the command on the device"),
     FactSpec("device.reserving_process", TEXT, DEVICE, "process that by its name is a serving engine, which reserves its share at start"),

@@ -104,7 +104,7 @@ def _cause(view: ReportView, console: Console) -> None:
         _heading(console, _("Who held it"), cause.owner)
     others = [
         _("{rule} {title} ({confidence})").format(rule=each.rule, title=each.title, confidence=each.sureness)
-        for each in view.findings[1:3]
+        for each in [one for one in view.findings[1:] if one.rule != cause.rule][:2]
     ]
     if others:
         _heading(console, _("Also"), _("; ").join(others))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from given import HERE, event, facts_of, gib, mib, run, traceback
 
 from oomdoctor.facts import derive_facts
+from oomdoctor.facts.devices import derive
+from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.facts import FactSet
 from oomdoctor.model.run import DeviceOomRecord
+from oomdoctor.model.source import Source
 
 
 def reading(index: int, used: float, *processes: DeviceProcess, total: float = 24) -> DeviceReading:
@@ -102,3 +107,13 @@ def test_a_look_after_the_failure_shows_only_what_was_given_back() -> None:
     after = derive_facts(Evidence(runs=(run(device_readings=looks[1:], device_ooms=(failed,)),)))
     assert after.value("device.used_bytes", "cuda:0") is None
     assert after.value("device.total_bytes", "cuda:0") == gib(24)
+
+
+@pytest.mark.parametrize(
+    ("named", "pid"), [("process 4242", "4242"), ("python (pid 77)", "77"), ("unnamed", None), ("gpu 3", None)]
+)
+def test_the_number_of_the_largest_other_process_is_told_by_itself(named: str, pid: str | None) -> None:
+    facts = FactSet(REGISTRY)
+    facts.put("oom.foreign_process", named, Source("crash.log", 1), "cuda:0")
+    derive(Evidence(), facts)
+    assert facts.value("device.foreign_pid", "cuda:0") == pid

@@ -117,3 +117,9 @@ def test_a_size_is_rounded_up_to_what_can_be_written():
     shell, systemd = change("HST006", "raise-the-limit", **own).lines
     assert shell == f"ulimit -v {1024 * 1024 * 3 // 2 + 1}"
     assert systemd == "LimitAS=1537M"
+
+
+def test_a_process_to_end_is_named_by_its_number_where_it_is_told():
+    known = {"oom.failed": True, "oom.total_bytes": 24 * GIB, "oom.foreign_bytes": 20 * GIB, "oom.requested_bytes": GIB}
+    assert change("NBR001", "end-the-other", **known, **{"device.foreign_pid": "4242"}).lines == ("kill 4242",)
+    assert change("NBR001", "end-the-other", **known).lines == ("kill <N>",)
