@@ -40,7 +40,7 @@ def _idle_in_small_pieces() -> Device:
 def test_idle_pieces_that_would_close_the_gap_are_not_the_cause_for_sure(tmp_path: Path) -> None:
     """Whether a neighbour holds the rest of the card is decided by how large that is."""
     device = _idle_in_small_pieces()
-    assert _told(_diagnose(device, tmp_path)) == [("FRG003", "possible"), ("NBR011", "possible")]
+    assert _told(_diagnose(device, tmp_path)) == [("FRG003", "possible"), ("NBR012", "possible")]
     assert _told(_diagnose(device, tmp_path, 5 * GIB))[0] == ("FRG003", "confirmed")
     told = _told(_diagnose(device, tmp_path, 24 * GIB))
     assert told[0] == ("NBR001", "likely")
@@ -54,7 +54,7 @@ def test_memory_that_the_process_had_and_no_longer_gets_went_to_somebody_outside
     device.malloc(4 * GIB, programs.at(11))
     device.fail(12 * GIB, 3 * GIB, programs.at(12))
     found = _diagnose(device, tmp_path)
-    assert _told(found) == [("NBR011", "likely")]
+    assert _told(found) == [("NBR012", "likely")]
     assert found.facts["oom.taken_meanwhile_bytes@cuda:0"].value == 13 * GIB
     assert "Earlier in the recording there was 13.00 GiB more" in found.findings[0].explain
 
@@ -67,7 +67,7 @@ def test_an_earlier_failure_tells_what_there_was(tmp_path: Path) -> None:
     device.fail(12 * GIB, 3 * GIB, programs.at(13))
     found = _diagnose(device, tmp_path)
     assert found.facts["oom.taken_meanwhile_bytes@cuda:0"].value == 16 * GIB
-    assert _told(found) == [("NBR011", "likely")]
+    assert _told(found) == [("NBR012", "likely")]
 
 
 def test_what_is_still_there_was_not_taken(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_is_still_there_was_not_taken(tmp_path: Path) -> None:
     device.fail(12 * GIB, 3 * GIB, programs.at(12))
     found = _diagnose(device, tmp_path)
     assert "oom.taken_meanwhile_bytes@cuda:0" not in found.facts
-    assert sorted(_told(found)) == [("CAP014", "possible"), ("NBR011", "possible")]
+    assert sorted(_told(found)) == [("CAP014", "possible"), ("NBR012", "possible")]
 
 
 def test_a_contradictory_history_accuses_nobody(tmp_path: Path) -> None:

@@ -410,8 +410,8 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             ),
         ),
         Item(
-            "real groups of version 2, recorded in a virtual machine: the command moves into one, both are in one, one is "
-            "killed whole, the limit of the group above, a child's kill; with and without the kernel's log",
+            "real groups of version 2, recorded in a virtual machine: the command moves into one, both are in one, one "
+            "is killed whole, the limit of the group above, a child's kill; with and without the kernel's log",
             "verdict",
             (
                 "trust/test_version_2::test_a_kill_by_the_groups_limit",

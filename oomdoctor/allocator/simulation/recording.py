@@ -254,7 +254,7 @@ class _Reader:
         return not wanted or over or self._collects(gone) or self.free_bytes < wanted
 
     def _collects(self, gone: range) -> bool:
-        """Whether it may be garbage that went: whole segments, above the threshold (`garbage_collect_cached_blocks`)."""
+        """Whether what went may be garbage: whole segments, above the threshold (`garbage_collect_cached_blocks`)."""
         threshold, allowed = self.settings.garbage_collection_threshold, self.allowed_bytes
         if threshold <= 0 or allowed is None or self.reserved_bytes <= int(threshold * allowed):
             return False
