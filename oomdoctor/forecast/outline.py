@@ -120,7 +120,9 @@ def left_line(settings: Settings | Training, total_bytes: int) -> str:
     elif kept == settings.headrooms[-1]:
         wanted = _("at least the {share} asked for").format(share=share_text(kept))
     else:
-        wanted = _("{least}, but not {most}").format(least=share_text(kept), most=share_text(settings.headrooms[-1]))
+        wanted = _("the {least} asked for, but not {most}").format(
+            least=share_text(kept), most=share_text(settings.headrooms[-1])
+        )
     return _("{size} of the card are left ({left}): {wanted}").format(
         size=format_bytes(left), left=share_text(left / settings.capacity_bytes), wanted=wanted
     )
@@ -135,6 +137,7 @@ def what_fits(answer: Answer) -> Section:
     """The largest context and the most requests, for each headroom, and for all that the engine takes."""
     settings = answer.settings
     asked = len(settings.headrooms)
+    taken = 1 - settings.limit_bytes / settings.capacity_bytes
     whole = (
         _("{share}: all that the engine takes")
         if settings.limit_bytes < settings.capacity_bytes
@@ -142,13 +145,16 @@ def what_fits(answer: Answer) -> Section:
     )
     rows = [
         (
-            share_text(each.headroom) if place < asked else whole.format(share=share_text(each.headroom)),
+            share_text(each.headroom)
+            if place < asked and taken <= each.headroom
+            else whole.format(share=share_text(max(taken, each.headroom))),
             f"{each.max_context:,}" if each.max_context else _("none fits"),
             f"{each.max_concurrency:,}" if each.max_concurrency else _("not even one"),
         )
         for place, each in enumerate(answer.limits)
     ]  # fmt: skip
-    order = (*reversed(rows[:asked]), *rows[asked:])
+    # An engine that takes little leaves all headrooms alike.
+    order = tuple(dict.fromkeys((*reversed(rows[:asked]), *rows[asked:])))
     return Section(
         _("What fits"),
         head=(

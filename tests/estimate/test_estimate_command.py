@@ -230,6 +230,15 @@ def test_a_headroom_that_is_none_is_refused(model: Path, share: str) -> None:
     assert isinstance(called(model, "--gpu", "80GiB", "--headroom", share).exception, click.BadParameter)
 
 
+def test_what_fits_names_what_the_engine_leaves_by_itself(model: Path) -> None:
+    asked = ("--gpu", "80GiB", "--engine", "vllm", "--context", 8192, "--concurrency", 64)
+    text = answered(model, *asked)
+    assert re.search(r"^  20 % .* 47\n  10 % .* 55\n  8 %: all that the engine takes .* 57$", text, re.M)
+    half = answered(model, *asked, "--fraction", 0.5)
+    assert half.count("50 %: all that the engine takes") == 1
+    assert "10 % " not in half.partition("What fits")[2].partition("Budget of one card")[0]
+
+
 def test_a_headroom_is_one_share_or_two(model: Path) -> None:
     for given, wanted in (("15%", [0.15]), ("0.1,0.25", [0.1, 0.25]), ("5%-20%", [0.05, 0.2]), ("0", [0.0])):
         assert as_json(model, "--gpu", "80GiB", "--headroom", given)["settings"]["headrooms"] == wanted
