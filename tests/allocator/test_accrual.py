@@ -50,6 +50,14 @@ def kept_early_then_level(device: Device, held: list[int]) -> None:
             held.append(device.malloc(MIB, []))
 
 
+def kept_until_shortly_before(device: Device, held: list[int]) -> None:
+    """In nearly every part of the time, but not in the last."""
+    for number in range(80):
+        _step(device)
+        if number < 66:
+            held.append(device.malloc(MIB, []))
+
+
 def few(device: Device, held: list[int]) -> None:
     for _ in range(5):
         _step(device)
@@ -58,7 +66,13 @@ def few(device: Device, held: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("program", "steady"),
-    [(kept_by_step, True), (kept_now_and_then, True), (kept_before_the_loop, False), (kept_early_then_level, False)],
+    [
+        (kept_by_step, True),
+        (kept_now_and_then, True),
+        (kept_before_the_loop, False),
+        (kept_early_then_level, False),
+        (kept_until_shortly_before, False),
+    ],
 )
 def test_steady(tmp_path: Path, program: Callable[[Device, list[int]], None], steady: bool) -> None:
     device, held = Device(), list[int]()

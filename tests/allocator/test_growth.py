@@ -161,6 +161,19 @@ def test_what_waits_for_another_stream_does_not_grow(tmp_path: Path) -> None:
     assert (found.steady, found.fills, found.gained_bytes) == (False, False, 0)
 
 
+def test_a_loop_that_lies_deeper_than_other_stacks_is_found(tmp_path: Path) -> None:
+    device = Device()
+    device.malloc(MIB, programs.at(3))
+    for _ in range(5):
+        for line in (20, 21, 22):
+            device.free(
+                device.malloc(MIB, [frame("step", programs.FILE, line), *programs.at(9, "main"), *programs.at(5)])
+            )
+    steps, _ = _found(device, tmp_path)
+    assert steps is not None
+    assert len(steps) == 5
+
+
 @pytest.mark.parametrize(("steps", "known"), [(2, False), (3, True)])
 def test_three_settled_steps_of_equal_gain_are_enough(tmp_path: Path, steps: int, known: bool) -> None:
     _, found = _found(programs.leak_of_graphs(steps=steps), tmp_path)
