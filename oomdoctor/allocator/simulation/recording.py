@@ -77,8 +77,6 @@ class Recording:
     """Events that name a block nobody knows."""
     others_moved_bytes: int
     """By how much what others hold on the device differed between the failures that are recorded."""
-    may_have_waited: bool = False
-    """Whether blocks stopped waiting before a release for want of memory, so that `waited_for` makes a difference."""
 
     @property
     def requests(self) -> int:
@@ -132,7 +130,6 @@ def read_recording(
         free_bytes=free_bytes,
         contradictions=start.contradictions + reader.unknown,
         others_moved_bytes=max(taken) - min(taken) if taken else 0,
-        may_have_waited=reader.may_have_waited,
     )
 
 
@@ -163,7 +160,6 @@ class _Reader:
         self.next_number = len(start.blocks)
         self.pools = _pools_of(events, (*start.areas, *end.areas))
         self.unknown = 0
-        self.may_have_waited = False
         self.reserved_at_failure: dict[int, int] = {}
 
     def steps(self) -> Iterator[Step]:
@@ -184,7 +180,6 @@ class _Reader:
             if what in _GONE:
                 begins = not index or self.action[index - 1] not in _GONE
                 short = self._was_short(index, waited=bool(held)) if begins else short
-                self.may_have_waited = self.may_have_waited or (short and bool(held))
                 if not short or not self.waited_for:
                     yield from held
                     held = []
@@ -195,7 +190,6 @@ class _Reader:
                 self._take(-size)
                 continue
             short = short or what == _OOM
-            self.may_have_waited = self.may_have_waited or (short and bool(held))
             if what != _UNRELATED and not (short and self.waited_for):
                 yield from held
                 held = []
@@ -254,7 +248,7 @@ class _Reader:
         return not wanted or over or self._collects(gone) or self.free_bytes < wanted
 
     def _collects(self, gone: range) -> bool:
-        """Whether what went may be garbage: whole segments, above the threshold (`garbage_collect_cached_blocks`)."""
+        """Whether garbage may have gone: whole segments, above the threshold (`garbage_collect_cached_blocks`)."""
         threshold, allowed = self.settings.garbage_collection_threshold, self.allowed_bytes
         if threshold <= 0 or allowed is None or self.reserved_bytes <= int(threshold * allowed):
             return False
