@@ -103,6 +103,17 @@ def test_of_several_private_pools_of_a_stream_none_is_taken_for_that_of_the_requ
         assert request_of(found, found.ooms[0]).pool == pool
 
 
+def test_the_last_request_of_the_stream_tells_the_pool_of_the_next(tmp_path: Path) -> None:
+    device = Device()
+    first = device.malloc(40 * MIB, [], stream=7, pool=(1, 0))
+    device.malloc(40 * MIB, [], stream=7, pool=(2, 0))
+    device.free(first)
+    device.malloc(40 * MIB, [], stream=3, pool=(3, 0))
+    device.fail(60 * MIB, MIB, [], stream=7)
+    found = read_snapshot(write(tmp_path / "s.pickle", snapshot(device)))
+    assert request_of(found, found.ooms[0]).pool == 2 << 32
+
+
 def test_max_split_size_keeps_a_long_hole_from_a_request_that_would_split_it(tmp_path: Path) -> None:
     device = Device()
     device.free(device.malloc(100 * MIB, []))
