@@ -38,7 +38,7 @@ def identify(head: bytes) -> InputKind:
         return InputKind.EMPTY
     if looks_like_pickle(content):  # also in an xz archive
         return InputKind.SNAPSHOT
-    if archive_name(content):
+    if archive_name(content) or (is_gzip(head) and is_gzip(content)):
         return InputKind.ARCHIVE
     return InputKind.LOG if looks_like_text(content) else InputKind.BINARY
 

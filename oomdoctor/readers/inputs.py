@@ -263,7 +263,7 @@ class _Reading:
                 kind.value,
                 "refused",
                 N_("it is {archive_name}: unpack it and give what is inside").format(
-                    archive_name=archive_name(content)
+                    archive_name=archive_name(content) or N_("a gzip file in another")
                 ),
             )
         elif is_riddled_with_zeros(gunzip_head(head) if is_gzip(head) else head):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import socket
 from pathlib import Path
@@ -55,3 +56,12 @@ def test_a_device_and_a_socket_are_called_so(tmp_path: Path, monkeypatch: pytest
         listener.bind("socket")
         said = [record.why for record in read_inputs(["/dev/zero", "socket"]).inputs]
     assert [why.split(",")[0] for why in said] == ["a device", "a socket"]
+
+
+def test_a_gzip_file_in_another_is_called_so(tmp_path: Path):
+    """It would be read as text that shows no failure."""
+    path = tmp_path / "a.log.gz.gz"
+    path.write_bytes(gzip.compress(gzip.compress(LINE * 500)))
+    (record,) = read_inputs([path]).inputs
+    assert (record.kind, record.status) == ("archive", "refused")
+    assert "a gzip file in another" in record.why
