@@ -57,6 +57,7 @@ def conducted(folder: Path, monkeypatch: pytest.MonkeyPatch, stop: Stopped) -> S
     def told(*_: object) -> None:
         stop.step()
 
+    monkeypatch.setattr(conduct, "adopt_orphans", lambda: None)  # those of other tests are not this process's
     monkeypatch.setattr(conduct, "measure", measure)
     monkeypatch.setattr(conduct, "draw_map", drawn)
     measured = Measured(RECIPE.command, (), ("n", "m"), None, (), RECIPE.digest)
