@@ -61,7 +61,8 @@ def test_unusual_inheritance(tmp_path, probe):
     bare, watched = reports(pair) if probe else map(json.loads, (done.stdout for done in pair))
     assert watched == bare
     assert int(bare["status"]["SigIgn"], 16) & 1 << 16, "SIGCHLD is ignored"
-    assert [bare["umask"], bare["niceness"], bare["limits"]["RLIMIT_NOFILE"][0]] == ["0o27", 5, 333]
+    nicer = min(19, os.nice(0) + 5)  # the suite itself may run at another niceness
+    assert [bare["umask"], bare["niceness"], bare["limits"]["RLIMIT_NOFILE"][0]] == ["0o27", nicer, 333]
 
 
 @pytest.mark.parametrize(
