@@ -229,6 +229,8 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         elif "sampler" in wrapped:
             facts.put("activity.phase", "warm-up", event.source)
             facts.put("activity.operation", "sampler", event.source)
+        elif "error in model execution" in wrapped and event.size("private_pool_bytes"):
+            facts.put("activity.phase", "serving", event.source)
         elif "vae" in wrapped:
             facts.put("activity.operation", "decoder", event.source)
 

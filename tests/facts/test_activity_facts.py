@@ -359,3 +359,10 @@ def test_which_half_of_an_autoencoder_its_callers_tell(caller, operation):
 def test_log_probabilities_in_a_samplers_file_are_logits():
     frames = [("/env/vllm/v1/sample/sampler.py", 9, "compute_logprobs", "return logits.log_softmax(dim=-1)")]
     assert facts_of(traceback(*frames), oom()).value("activity.operation") == "logits"
+
+
+@pytest.mark.parametrize(("graphs", "phase"), [(106 << 20, "serving"), (0, None)])
+def test_a_step_of_vllm_that_failed_after_its_graphs_were_captured(graphs, phase):
+    wrapped = "OutOfMemoryError('Error in model execution (input dumped to /tmp/input.pkl)"
+    failed = event(EventKind.DEVICE_OOM, wrapped_by=wrapped, private_pool_bytes=graphs)
+    assert facts_of(failed).value("activity.phase") == phase

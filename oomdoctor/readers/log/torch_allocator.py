@@ -295,11 +295,11 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
     """The cudaMallocAsync backend: a sentence and a small table on the next lines (or after escaped line ends)."""
     table = "\n".join([line.text[match.end() :], *line.following(8)])
     amounts = {name: size(found[1]) for name, regex in _MALLOC_ASYNC.items() if (found := regex.search(table))}
-    if not amounts and not printed(line.text, match.start(), match.end()):
+    lead = line.text[: match.start()].rstrip()
+    if not amounts and not printed(line.text, match.start(), match.end()) and not _NODE_FAILED.search(lead):
         return None
     if (amounts.get("allowed_bytes") or 0) >= _UNSET_LIMIT_BYTES:
         del amounts["allowed_bytes"]
-    lead = line.text[: match.start()].rstrip()
     exception = _EXCEPTION.search(f"{lead} ")
     return event(
         EventKind.DEVICE_OOM,
@@ -308,13 +308,23 @@ def _malloc_async(match: re.Match[str], line: Line) -> LogEvent | None:
         backend="cudaMallocAsync",
         exception_type=exception[1] if exception else None,
         generation="sentences" if amounts else "bare",
-        node=next((text.strip() for text in line.preceding(1) if _NODE_NAME.match(text)), None) if not lead else None,
+        node=_node_before(line) if not lead else None,
         **amounts,
     )
 
 
+def _node_before(line: Line) -> str | None:
+    """ComfyUI names the node on a line before the message, or in a sentence over it."""
+    for text in line.preceding(1):
+        if _NODE_NAME.match(text):
+            return text.strip()
+    told = (_NODE_TOLD.match(text) for text in reversed(line.preceding(3)))
+    return next((found[1] for found in told if found), None)
+
+
 _NODE_NAME = re.compile(r"\s{0,4}[A-Z]\w{2,60}\s*$")
-"""ComfyUI names the node on a line before the message."""
+_NODE_TOLD = re.compile(r"\s{0,4}Error occurred when executing (\w{2,60}):?\s*$")
+_NODE_FAILED = re.compile(r"!!! Exception during processing !{0,3}$")
 _UNSET_LIMIT_BYTES = 1 << 62
 """Torch prints the largest number there is where nobody has set a fraction."""
 _MALLOC_ASYNC = {

@@ -34,6 +34,11 @@ _START: tuple[Pattern, ...] = (
         " while processing method ",
         r"Exception in worker \S{1,60} while processing method {step:word}",
     ),
+    _form(
+        EventKind.ENGINE_STEP_FAILED,
+        "Writing input of failed execution to",
+        r"\bWriting input of failed {step:word} to ",
+    ),
     _form(EventKind.ENGINE_START, "vLLM API server version", r"vLLM API server version v?{version:word}"),
     _form(EventKind.ENGINE_START, "█  version ", r"█  version v?{version:word}"),
     _form(

@@ -146,3 +146,17 @@ def test_an_actor_of_xinference_was_serving_its_model():
     text = "error: [pid=7] Model actor is out of memory, model id: some-vl-7B, error: CUDA out of memory. Tried to allocate 6.91 GiB."
     assert only(text, K.ENGINE_START).fields["options"] == (("model", "some-vl-7B"),)
     assert only(text, K.ENGINE_PHASE).fields["phase"] == "serving"
+
+
+def test_a_node_of_comfyui_named_in_the_sentence_over_its_failure():
+    text = "Error occurred when executing VAEDecode:\n\nAllocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated : 4.58 GiB\n"
+    assert only(text, K.DEVICE_OOM).fields["node"] == "VAEDecode"
+
+
+def test_a_node_of_comfyui_that_failed_without_its_name():
+    assert only("!!! Exception during processing !!! Allocation on device", K.DEVICE_OOM).fields["generation"] == "bare"
+
+
+def test_vllm_kept_the_input_of_the_step_that_failed():
+    text = "INFO 12-19 09:33:44 model_runner_base.py:120] Writing input of failed execution to /tmp/input.pkl..."
+    assert only(text, K.ENGINE_STEP_FAILED).fields["step"] == "execution"
