@@ -141,7 +141,9 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
             owner=None if finding.owner is None else one_line(told(finding.owner), _LINE),
             explains=None if finding.explains_bytes is None else format_bytes(finding.explains_bytes),
             speaks_for=tuple(
-                _evidence(each, finding, anchors, diagnosis.facts) for each in finding.evidence if each.speaks == "for"
+                _evidence(each, finding, anchors, diagnosis.facts)
+                for each in sorted(finding.evidence, key=_names_nothing)
+                if each.speaks == "for"
             ),
             speaks_against=tuple(
                 _evidence(each, finding, anchors, diagnosis.facts)

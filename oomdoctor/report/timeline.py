@@ -21,7 +21,7 @@ LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""
 POINTS = 500
 """Most points of a curve: more cannot be told apart in the picture."""
-_ALL_POINTS = 11_000
+_ALL_POINTS = 10_000
 """Of all curves together: the file stays small enough to be attached to a mail."""
 
 _SOON_SECONDS = 5.0

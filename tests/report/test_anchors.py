@@ -88,3 +88,8 @@ def test_the_row_of_an_owner_is_the_one_that_names_it() -> None:
     holder = next(item for item in view.findings[0].speaks_for if item.fact == "owner.holder_bytes")
     row = next(each for each in view.holdings if each.anchor == holder.leads_to)
     assert "list 'losses'" in row.owner
+
+
+def test_what_names_the_holder_comes_before_what_is_said_of_it() -> None:
+    first = view_report(diagnose([SAMPLES / "run-kept-losses"])).findings[0].speaks_for[0]
+    assert first.fact == "owner.holder"
