@@ -35,7 +35,7 @@ def needs(view: ReportView, *, wide: bool) -> list[str]:
         ".change .do": view.change or view.missing,
         ".change .copy": view.change and view.change.lines,
         ".change .effect": view.change and view.change.effect,
-        ".unseen": view.missing,
+        ".unseen": view.missing or view.cause,
         ".budget .legend": wide and view.budget and view.budget.segments,
         ".others": wide and view.others_alike,
     }
