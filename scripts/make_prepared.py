@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import jinja2
+
 from oomdoctor.knobs import load, misuses
 from oomdoctor.knobs.prepared import key_of, prepare, restored
 from oomdoctor.playbook.load import default_rules_directory, load_rule, rule_files
@@ -22,6 +24,9 @@ HEAD = '''"""The report's templates as code, made of `assets/*.html.j2` by `make
 # ruff: noqa
 # mypy: ignore-errors
 # fmt: off
+
+MADE_WITH = "{version}"
+"""The jinja2 that compiled them; another may write other code for the same text."""
 '''
 NOT_PAGES = ("page.html.j2",)
 """Of other pages than the report."""
@@ -54,7 +59,7 @@ def compiled_templates() -> str:
     for name in html.environment().filters.keys() - compiler.filters.keys():
         compiler.filters[name] = _not_now
     compiler.install_gettext_callables(_not_now, _not_now, newstyle=True)
-    parts, table = [HEAD], ["", "", "TEMPLATES = {"]
+    parts, table = [HEAD.format(version=jinja2.__version__)], ["", "", "TEMPLATES = {"]
     for name in names:
         function = name.partition(".")[0]
         code = compiler.compile(html.asset(name), name, name, raw=True)

@@ -4,6 +4,9 @@
 # mypy: ignore-errors
 # fmt: off
 
+MADE_WITH = "3.1.6"
+"""The jinja2 that compiled them; another may write other code for the same text."""
+
 
 def answer(environment):
     from jinja2.runtime import LoopContext, Macro, Markup, Namespace, TemplateNotFound, TemplateReference, TemplateRuntimeError, Undefined, escape, identity, internalcode, markup_join, missing, str_join
@@ -209,6 +212,13 @@ def answer(environment):
             yield '\n<a href="#collect">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How to collect it'))
             yield '</a></p>\n'
+        elif environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'cause'):
+            pass
+            yield '<p class="unseen"><strong>'
+            yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Not seen:'))
+            yield '</strong> '
+            yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'nothing that was looked for.'))
+            yield '</p>\n'
         if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'misuses'):
             pass
             yield '<section class="misuses" aria-labelledby="misuses">\n<h2 id="misuses">'
@@ -235,7 +245,7 @@ def answer(environment):
         yield '</header>'
 
     blocks = {}
-    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=65&11=67&12=69&13=73&14=76&15=81&17=88&22=95&24=98&25=108&26=111&28=118&32=123&34=126&35=128&36=133&38=136&39=140&46=148&48=151&49=154&50=156&51=158&52=161&53=163&54=167&55=169&58=178&59=180&64=184&65=187&66=190&67=202&69=204&71=207&73=209&74=213&75=219&76=223'
+    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=65&11=67&12=69&13=73&14=76&15=81&17=88&22=95&24=98&25=108&26=111&28=118&32=123&34=126&35=128&36=133&38=136&39=140&46=148&48=151&49=154&50=156&51=158&52=161&53=163&54=167&55=169&58=178&59=180&64=184&65=187&66=190&67=202&68=204&69=207&71=211&73=214&75=216&76=220&77=226&78=230'
     return locals()
 
 
@@ -2062,7 +2072,7 @@ def window(environment):
 
 
 TEMPLATES = {
-    'answer.html.j2': ('7b6213580bbcc986e940f9a6d8be0a01bfa9b560d00776ae05787df7f3219ad6', answer),
+    'answer.html.j2': ('08a777c614350b38c0218bbd36b2c422f111a201cb62fc8992c79932a4eaa176', answer),
     'failure.html.j2': ('a965afbd1fe5fdfff90bb94cb8b81beac3ee2b5c04a89548caf7790723253ef1', failure),
     'findings.html.j2': ('44f0b04725e60c29b6ecb03aa69dfff7eb8942e3abd0e3390719fbf564e27947', findings),
     'macros.html.j2': ('bc56b40d51a649dba5f8298cf9ec1dae72df59034ca33638dd6fbaae20d42bd2', macros),

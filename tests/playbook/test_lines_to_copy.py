@@ -22,7 +22,13 @@ WITHOUT = {
     "KV007-manager-on": TAKES_AWAY,
     "OVH003-without-drafts": TAKES_AWAY,
     "CAP017-loosen-the-guard": TAKES_AWAY,
+    "ACT014-gather-less": TAKES_AWAY,
     "ACT013-smaller-step": OWN_WORDS,
+    "FRG004-steady-shapes": OWN_WORDS,
+    "FRG004-smaller-step": OWN_WORDS,
+    "KV012-bound-the-conversation": OWN_WORDS,
+    "KV012-bound-the-kept-prompts": OWN_WORDS,
+    "MGP009-loss-inside": OWN_WORDS,
     "ACT009-refuse-longer": OWN_WORDS,
     "KV009-half-the-length": OWN_WORDS,
     "NOT005-leave-room": OWN_WORDS,
@@ -39,6 +45,7 @@ WITHOUT = {
     "CAP015-smaller-model": BUYS,
     "CAP016-fewer-bits": BUYS,
     "CAP017-fewer-bits": BUYS,
+    "CAP018-smaller-model": BUYS,
     "HST013-smaller-host-part": BUYS,
     "KV005-larger-pool": BUYS,
     "KV008-another-engine": BUYS,
@@ -50,6 +57,8 @@ WITHOUT = {
     "CAP016-close-programs": ORDER,
     "FRG001-one-shape-and-restarts": ORDER,
     "FRG003-large-first": ORDER,
+    "FRG004-start-afresh": ORDER,
+    "KV012-close-programs": ORDER,
     "HST010-one-after-another": ORDER,
     "OVH008-free-the-device": ORDER,
 }
@@ -65,7 +74,7 @@ def test_each_change_has_a_line_or_is_of_a_kind_that_has_none():
 def test_the_first_change_has_one_unless_something_is_taken_away_or_looked_for():
     first = {f"{rule.id}-{rule.remedies[0].id}" for rule in PLAYBOOK.rules if rule.remedies[0].set is None}
     assert {WITHOUT[name] for name in first} <= {TAKES_AWAY, OWN_WORDS, LOOKS}
-    assert len(first) <= 6
+    assert len(first) <= 9
 
 
 def change(rule: str, remedy: str, **given: object):

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+import jinja2
 import pytest
 
 from oomdoctor.errors import RuleError
@@ -21,6 +22,7 @@ from oomdoctor.playbook import load as loading
 from oomdoctor.playbook import prepared as prepared_playbook
 from oomdoctor.playbook.load import default_rules_directory, load_playbook, load_rule, rule_files
 from oomdoctor.playbook.prepared import VARIANTS, prepared_rules
+from oomdoctor.report.compiled import MADE_WITH
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "oomdoctor"
@@ -39,7 +41,8 @@ def test_everything_prepared_is_current() -> None:
     """Fails after a change of a rule, a table, a template or the code that reads them: run `make prepared`."""
     made = script()
     assert [file.name for file, content in made.tables() if content is not None] == []
-    assert made.COMPILED.read_text(encoding="utf-8") == made.compiled_templates()
+    if jinja2.__version__ == MADE_WITH:
+        assert made.COMPILED.read_text(encoding="utf-8") == made.compiled_templates()
 
 
 @pytest.mark.parametrize("language", VARIANTS)

@@ -77,6 +77,8 @@ class Recording:
     """Events that name a block nobody knows."""
     others_moved_bytes: int
     """By how much what others hold on the device differed between the failures that are recorded."""
+    may_have_waited: bool = False
+    """Whether blocks stopped waiting before a release for want of memory, so that `waited_for` makes a difference."""
 
     @property
     def requests(self) -> int:
@@ -130,6 +132,7 @@ def read_recording(
         free_bytes=free_bytes,
         contradictions=start.contradictions + reader.unknown,
         others_moved_bytes=max(taken) - min(taken) if taken else 0,
+        may_have_waited=reader.may_have_waited,
     )
 
 
@@ -160,6 +163,7 @@ class _Reader:
         self.next_number = len(start.blocks)
         self.pools = _pools_of(events, (*start.areas, *end.areas))
         self.unknown = 0
+        self.may_have_waited = False
         self.reserved_at_failure: dict[int, int] = {}
 
     def steps(self) -> Iterator[Step]:
@@ -180,6 +184,7 @@ class _Reader:
             if what in _GONE:
                 begins = not index or self.action[index - 1] not in _GONE
                 short = self._was_short(index, waited=bool(held)) if begins else short
+                self.may_have_waited = self.may_have_waited or (short and bool(held))
                 if not short or not self.waited_for:
                     yield from held
                     held = []
@@ -190,6 +195,7 @@ class _Reader:
                 self._take(-size)
                 continue
             short = short or what == _OOM
+            self.may_have_waited = self.may_have_waited or (short and bool(held))
             if what != _UNRELATED and not (short and self.waited_for):
                 yield from held
                 held = []
