@@ -95,9 +95,7 @@ def test_it_measures_stops_at_the_first_failure_and_is_not_done_again(folder: Pa
 
 def test_what_runs_out_of_memory_does_not_fit_and_what_fails_otherwise_is_not_said_to(folder: Path) -> None:
     (folder / "serve.py").write_text(f"import sys\nif sys.argv[2] == '3': sys.exit('no such mode')\n{SERVE}")
-    status, out, told = ended(
-        start(folder, command("--vary", "count=1", "--vary", "context=1,3,500,600", "--all", "--format", "md"))
-    )
+    status, out, told = ended(start(folder, command("--vary", "count=1", "--vary", "context=1,3,500,600", "--all")))
     assert status == 0, told
     assert (folder / "ran").read_text().split() == ["1x1", "1x500"]
     assert "count=1 context=3: It ended with exit status 1; nothing says that memory was the reason." in " ".join(

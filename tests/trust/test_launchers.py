@@ -133,7 +133,8 @@ def test_a_server_that_forks_its_workers(tmp_path):
     bare, watched = run_both(write(tmp_path, SERVER), tmp_path / "i")
     assert (watched.returncode, watched.stdout) == (bare.returncode, bare.stdout) == (3, b"True 256\n")
     run = read_run(tmp_path / "i").run
-    master, _, failed, *_ = sorted(run.processes, key=lambda process: process.started_seconds)
+    # by their numbers: two that are forked at once may write their beginnings in either order
+    master, _, failed, *_ = sorted(run.processes, key=lambda process: process.pid)
     assert failed.parent_pid == master.pid
     (incident,) = diagnose([tmp_path / "i"]).incidents
     assert incident.cause == f"MemoryError in process {failed.pid}"
