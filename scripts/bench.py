@@ -160,6 +160,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, help="events of the generated snapshot")
     parser.add_argument("--runs", type=int, default=7, help="pairs of each kind (of large snapshots: 3 at most)")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile every module anew
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as name:
         folder, snapshot = Path(name), options.snapshot

@@ -217,6 +217,7 @@ def main() -> None:
     parser.add_argument("--crashes", type=int, default=3)
     parser.add_argument("--instructions", type=int, default=0, metavar="N", help="seeds of hashes (default 0: none)")
     options = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each start would compile every module anew
     with tempfile.TemporaryDirectory() as name:
         if options.processes:
             loops(Path(name), options.processes, options.rounds)
