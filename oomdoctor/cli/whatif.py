@@ -267,6 +267,11 @@ def _sentence(answer: Answer) -> str:
     known, of = answer.missing_bytes is not None, answer.failed_request_bytes
     if answer.verdict is Verdict.SERVED:
         said = _("the request is served, {spare} to spare.")
+    elif answer.verdict is Verdict.SERVED_BEFORE_OTHERS:
+        said = _(
+            "it cannot be told: the request is served if the context and everybody else on that card take {spare} at"
+            " most."
+        )
     elif answer.verdict is Verdict.FAILS:
         said = _("fails at the same request, {missing} short.") if known else _("fails at the same request.")
     elif answer.verdict is Verdict.FAILS_EARLIER:

@@ -107,11 +107,15 @@ def test_another_card_has_more_or_less_and_others_keep_what_they_hold(tmp_path: 
     # Where the first card's size is not known, all of the other one is this process's: at most.
     alone = simulation(content, tmp_path)
     larger, smaller = (alone.ask(found.settings, size * MIB) for size in (1100, 600))
-    assert (larger.verdict, larger.spare_bytes, larger.is_certain) == (Verdict.SERVED, 250 * MIB, False)
+    assert (larger.verdict, larger.spare_bytes) == (Verdict.SERVED_BEFORE_OTHERS, 250 * MIB)
+    assert not larger.is_certain
     assert (smaller.verdict, smaller.requests_earlier, smaller.missing_bytes) == (Verdict.FAILS_EARLIER, 1, 100 * MIB)
     assert smaller.is_certain
     assert larger.before_others
     assert smaller.before_others
+    # On the very card that it failed on it is no answer that it would be served: others held 200 of the 1,000.
+    same = alone.ask(found.settings, 1000 * MIB)
+    assert (same.verdict, same.spare_bytes) == (Verdict.SERVED_BEFORE_OTHERS, 150 * MIB)
 
 
 def test_a_memory_fraction_that_nobody_recorded_is_no_answer(tmp_path: Path) -> None:

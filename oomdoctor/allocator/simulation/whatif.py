@@ -41,11 +41,13 @@ class Verdict(str, Enum):
     """Cannot be told: served in both ways in which that was laid out, of many."""
     FAILS_AS_TRIED = "fails-as-tried"
     """Cannot be told: not served in either."""
+    SERVED_BEFORE_OTHERS = "served-before-others"
+    """Cannot be told: served if the context and all others on the card take no more than what is to spare."""
 
     @property
     def is_certain(self) -> bool:
         """Whether it does not hang on what was not recorded, as far as the model goes."""
-        return self not in (Verdict.DEPENDS, Verdict.SERVED_AS_TRIED, Verdict.FAILS_AS_TRIED)
+        return self in (Verdict.SERVED, Verdict.FAILS, Verdict.FAILS_EARLIER, Verdict.FAILS_BY_THEN)
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,10 @@ class Simulation:
         if not self.trust.reproduced:
             raise CannotSimulate(self.trust.why_not)
         found = self._asked(settings, self._card(settings, total_bytes))
-        return replace(found, before_others=total_bytes is not None and self.card.total_bytes is None)
+        if total_bytes is None or self.card.total_bytes is not None:
+            return found
+        verdict = Verdict.SERVED_BEFORE_OTHERS if found.verdict is Verdict.SERVED else found.verdict
+        return replace(found, verdict=verdict, before_others=True)
 
     def _asked(self, settings: AllocatorSettings, card: Card) -> Answer:
         if settings == self.settings and card == self.card:
