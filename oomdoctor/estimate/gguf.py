@@ -22,6 +22,8 @@ _MOST_PAIRS, _MOST_TENSORS, _MOST_ITEMS = 100_000, 1_000_000, 4_000_000
 _MOST_STRING, _KEPT_ITEMS, _MOST_DEPTH = 1 << 24, 4096, 2
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+_ALIGNMENT = 32
+"""Of the data and of each tensor in it, unless `general.alignment` says another."""
 
 BLOCKS = {
     0: ("f32", 1, 4), 1: ("f16", 1, 2), 2: ("q4_0", 32, 18), 3: ("q4_1", 32, 20), 6: ("q5_0", 32, 22),
@@ -87,15 +89,33 @@ class _Reader:
                     metadata[key] = items
             else:
                 metadata[key] = self._scalar(kind)
-        return GgufFile(metadata, lengths, tuple(self._tensor() for _number in range(tensors)))
+        placed = [self._tensor() for _number in range(tensors)]
+        self._refuse_cut(placed, metadata.get("general.alignment"))
+        return GgufFile(metadata, lengths, tuple(tensor for tensor, _offset in placed))
 
-    def _tensor(self) -> StoredTensor:
+    def _refuse_cut(self, placed: list[tuple[StoredTensor, int]], alignment: Value | None) -> None:
+        """Offsets count from the end of the header, aligned."""
+        step = _ALIGNMENT if alignment is None else alignment
+        if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+            raise self._refusal(f"general.alignment is {str(step)[:40]!r}")
+        start = -(-self._file.tell() // step) * step
+        for tensor, offset in placed:
+            end = start + offset + tensor.bytes
+            if tensor.bytes and end > self._size:
+                raise self._refusal(
+                    _("{name} ends at byte {end} of a file of {size} bytes: it was cut short").format(
+                        name=repr(tensor.name[:60]), end=f"{end:,}", size=f"{self._size:,}"
+                    )
+                )
+
+    def _tensor(self) -> tuple[StoredTensor, int]:
+        """A tensor and where its data begin."""
         name = self._string()
         dimensions = self._number("I")
         if not 0 <= dimensions <= 8:
             raise self._refusal(f"{name[:60]!r} has {dimensions} dimensions")
         shape = [self._number("Q") for _number in range(dimensions)]
-        kind, _offset = self._number("I"), self._number("Q")
+        kind, offset = self._number("I"), self._number("Q")
         if kind not in BLOCKS:
             raise self._refusal(
                 _("{name} has the element type {kind}, whose size is not known").format(name=repr(name[:60]), kind=kind)
@@ -108,7 +128,7 @@ class _Reader:
             )
         if elements // values * size > self._size:
             raise self._refusal(_("{name} is larger than the file").format(name=repr(name[:60])))
-        return StoredTensor(name, dtype, elements, elements // values * size)
+        return StoredTensor(name, dtype, elements, elements // values * size), offset
 
     def _array(self, depth: int) -> tuple[tuple[int | float | bool | str, ...] | None, int]:
         """Its items, None if there are too many to be dimensions, and their number."""

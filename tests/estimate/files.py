@@ -67,7 +67,8 @@ def write_gguf(path: Path, metadata: dict[str, object], tensors: dict[str, tuple
         place += size
     with path.open("wb") as file:
         file.write(head)
-        file.truncate(len(head) + 64 + place)
+        # The data begin at a multiple of 32.
+        file.truncate(-(-len(head) // 32) * 32 + place)
 
 
 def write_llama_8b_gguf(path: Path) -> None:

@@ -360,6 +360,18 @@ def test_all_parts_of_a_split_gguf_are_needed(tmp_path: Path) -> None:
     assert read_model(first).weights_bytes == 120
 
 
+def test_a_gguf_file_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write_gguf(path, metadata(), {"a": (0, [1000], 4000), "b": (0, [500], 2000)})
+    whole = path.stat().st_size
+    assert read_model(path).weights_bytes == 6000
+    for size in (whole - 1, whole - 2000):
+        with path.open("r+b") as file:
+            file.truncate(size)
+        with pytest.raises(InputRefused, match=f"'b' ends at byte {whole:,} of a file of {size:,} bytes"):
+            read_model(path)
+
+
 def gguf(*numbers: object) -> bytes:
     return b"GGUF" + b"".join(number if isinstance(number, bytes) else struct.pack("<Q", number) for number in numbers)
 
