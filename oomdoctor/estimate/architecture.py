@@ -105,6 +105,11 @@ class Architecture:
     assumptions: tuple[str, ...] = ()
     """What the configuration leaves to its class, and which value that class has."""
 
+    @property
+    def assumed(self) -> bool:
+        """Whether figures of its dimensions rest on something that the file does not say."""
+        return self.unknown or bool(self.assumptions)
+
     @cached_property
     def alike(self) -> tuple[tuple[Cache, int], ...]:
         """The different caches and how many layers have each."""

@@ -308,7 +308,7 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     ) else ""  # fmt: skip
     if CrossAttention.__name__ in kinds:
         source = _("the encoder's output counts once a sequence")
-    known = ASSUMED if model.architecture.unknown else COMPUTED
+    known = ASSUMED if model.architecture.assumed else COMPUTED
     return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), known, source)
 
 
@@ -321,7 +321,7 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     if prompt:
         size, formula = size + prompt, formula + _(" + the prompts' rows in windowed layers")
         inputs.append((N_("bytes of the prompts in windowed layers"), prompt))
-    known = ASSUMED if model.architecture.unknown else COMPUTED
+    known = ASSUMED if model.architecture.assumed else COMPUTED
     return Part(ACTIVATIONS, size, formula, tuple(inputs), known, _("the engine's largest step"))
 
 

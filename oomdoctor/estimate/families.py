@@ -108,6 +108,18 @@ KNOWN = (
 )  # fmt: skip
 """Families whose fields were looked at; of another one it is said that this is assumed, or it is refused."""
 
+KNOWN_TO_GGUF = frozenset(
+    ("apertus", "arcee", "arctic", "baichuan", "bailingmoe", "bailingmoe2", "bitnet", "bloom", "chatglm", "codeshell",
+     "cohere2", "command-r", "dbrx", "deci", "deepseek", "deepseek2", "dots1", "ernie4_5", "ernie4_5-moe", "exaone",
+     "exaone4", "falcon", "falcon-h1", "gemma", "gemma2", "gemma3", "gemma3n", "glm4", "glm4moe", "gpt-oss", "gpt2",
+     "gptj", "gptneox", "granite", "granitehybrid", "granitemoe", "grok", "hunyuan-dense", "hunyuan-moe", "internlm2",
+     "jais", "jamba", "lfm2", "lfm2moe", "llama", "mamba", "mamba2", "minicpm", "minicpm3", "minimax-m2", "mistral3",
+     "mpt", "nemotron", "nemotron_h", "olmo", "olmo2", "olmoe", "openelm", "orion", "phi2", "phi3", "phimoe", "plamo",
+     "plm", "qwen", "qwen2", "qwen2moe", "qwen2vl", "qwen3", "qwen35", "qwen35moe", "qwen3moe", "qwen3next", "qwen3vl",
+     "qwen3vlmoe", "refact", "seed_oss", "smollm3", "stablelm", "starcoder", "starcoder2", "xverse")
+)  # fmt: skip
+"""Architectures of llama.cpp whose caches are what the keys of their files say."""
+
 _LLAMA = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
     "vocab_size": 32000,

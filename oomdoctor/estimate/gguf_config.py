@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..errors import InputRefused
 from ..language import _
 from .architecture import Architecture, Attention, Cache, Experts, Latent, State
-from .families import UNGATED, WINDOW_PATTERN
+from .families import KNOWN_TO_GGUF, UNGATED, WINDOW_PATTERN
 from .gguf import GgufFile
+from .strange import taken_to_be_ordinary
 from .tensors import head_width_of
 
 _PATTERNS = {
@@ -35,6 +36,9 @@ _CONVOLUTIONS = ("lfm2", "lfm2moe")
 _NO_WINDOW = frozenset(("llama", "phi3", "qwen2", "qwen3", "mistral3"))
 """Architectures whose windowed layers llama.cpp keeps in full."""
 
+_ALWAYS_WINDOWED = {"gemma2": 4096, "gemma3": None, "cohere2": None}
+"""What llama.cpp takes for the window of architectures that have one, where the file has no key."""
+
 
 def architecture_of_gguf(file: GgufFile, where: str) -> Architecture:
     """What the file keeps for each sequence. Raises InputRefused with the key that is missing."""
@@ -50,6 +54,8 @@ class _Metadata:
                 _("{where}: the key general.architecture is missing; it is not guessed").format(where=where)
             )
         self._family = family
+        self._unknown = family not in KNOWN_TO_GGUF
+        self._assumed = [taken_to_be_ordinary(family)] if self._unknown else []
 
     def architecture(self) -> Architecture:
         self._refuse_strange_keys()
@@ -98,6 +104,8 @@ class _Metadata:
                 self._maybe("expert_feed_forward_length") or self._maybe("feed_forward_length") or 1,
                 layers - (self._maybe("leading_dense_block_count") or 0),
             ),
+            unknown=self._unknown,
+            assumptions=tuple(self._assumed),
         )
 
     def _refuse_strange_keys(self) -> None:
@@ -133,6 +141,13 @@ class _Metadata:
 
     def _windows(self, layers: int) -> list[int | None]:
         window = self._maybe("attention.sliding_window")
+        if window is None and self._family in _ALWAYS_WINDOWED:
+            window = _ALWAYS_WINDOWED[self._family]
+            self._assumed.append(
+                _("{name} = {value}: not in the file, what llama.cpp takes then").format(
+                    name=f"{self._family}.attention.sliding_window", value=window or _("none")
+                )
+            )
         if window is None or self._family in _NO_WINDOW:
             return [None] * layers
         listed = self._file.metadata.get(f"{self._family}.attention.sliding_window_pattern")

@@ -38,10 +38,15 @@ def refuse_strange_fields(family: str, fields: Fields) -> bool:
                 " not guessed"
             ).format(where=fields.where, family=family, name=strange)
         )
-    fields.assumed.append(
-        _("the family {family!r} is not known here: each layer is taken to be ordinary attention").format(family=family)
-    )
+    fields.assumed.append(taken_to_be_ordinary(family))
     return True
+
+
+def taken_to_be_ordinary(family: str) -> str:
+    """The assumption, in words."""
+    return _("the family {family!r} is not known here: each layer is taken to be ordinary attention").format(
+        family=family
+    )
 
 
 def _is_strange(name: str, fields: Fields) -> bool:

@@ -12,6 +12,8 @@ from estimate.files import write_config, write_gguf, write_safetensors
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.estimate.architecture import Attention, Latent, State
+from oomdoctor.estimate.budget import ACTIVATIONS, CACHE, Settings, budget_of
+from oomdoctor.estimate.engines import LLAMA_CPP
 from oomdoctor.estimate.loading import quantised_at_load
 from oomdoctor.estimate.model_input import read_model
 
@@ -358,6 +360,26 @@ def test_all_parts_of_a_split_gguf_are_needed(tmp_path: Path) -> None:
         read_model(first)
     write_gguf(second, {"split.no": 1}, {"b": (0, [20], 80)})
     assert read_model(first).weights_bytes == 120
+
+
+def test_an_unknown_architecture_of_a_gguf_file_is_assumed_and_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    for family, assumed in (("llama", False), ("zorb", True)):
+        write_gguf(path, metadata(family), {"a": (0, [10], 40)})
+        model = read_model(path)
+        budget = budget_of(model, Settings(LLAMA_CPP, 1 << 30, 256, 1))
+        assert budget.kv_bytes_per_token == 4 * 2 * 2 * 16 * 2
+        assert budget.part(CACHE).known == budget.part(ACTIVATIONS).known == ("assumed" if assumed else "computed")
+        assert any("'zorb' is not known here" in each for each in model.architecture.assumptions) == assumed
+
+
+def test_a_window_that_a_gguf_file_leaves_out_is_what_llama_cpp_takes(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    for family, window, words in (("gemma2", 4096, "4096"), ("gemma3", None, "none")):
+        write_gguf(path, metadata(family), {})
+        found = read_model(path).architecture
+        assert {each.window for each in found.caches if isinstance(each, Attention)} == {None, window}
+        assert found.assumptions[0].startswith(f"{family}.attention.sliding_window = {words}: not in the file")
 
 
 def test_a_gguf_file_that_was_cut_short_is_refused(tmp_path: Path) -> None:
