@@ -156,7 +156,13 @@ def decoder_of_pair(family: str, fields: Fields) -> tuple[int, tuple[Cache, ...]
     model = fields.number("d_model", "hidden_size")
     layers = fields.layers("decoder_layers", "num_decoder_layers", "num_layers")
     heads = fields.number("decoder_attention_heads", "num_heads")
-    width = fields.maybe("d_kv") or model // heads
+    width = fields.maybe("d_kv") or head_width_of(model, heads)
+    if width is None:
+        raise InputRefused(
+            _("{where}: {hidden} is not a multiple of {heads} heads, and no field names their width").format(
+                where=fields.where, hidden=model, heads=heads
+            )
+        )
     positions = fields.number("max_source_positions") if family == "whisper" else None
     one: tuple[Cache, ...] = (Attention(heads, width, width), CrossAttention(heads, width, width, positions))
     return layers, one * layers

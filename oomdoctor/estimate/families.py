@@ -23,7 +23,8 @@ NO_GROUPS = frozenset(
 
 HEAD_WIDTH_IS_OWN = frozenset(
     ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt_oss", "qwen3", "qwen3_moe", "qwen3_next",
-     "qwen3_5_text", "qwen3_5_moe_text", "helium", "glm", "glm4", "internlm3", "nemotron_h", "recurrent_gemma")
+     "qwen3_5_text", "qwen3_5_moe_text", "helium", "glm", "glm4", "internlm3", "nemotron_h", "recurrent_gemma",
+     "afmoe", "ernie4_5", "glm4_moe", "minimax_m2", "seed_oss", "solar_open", "vaultgemma", "zamba2")
 )  # fmt: skip
 """Families whose head_dim is not hidden_size / num_attention_heads: without the field it is not known."""
 
@@ -148,3 +149,8 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
     },
 }  # fmt: skip
 """Read from the configuration classes of transformers 5.24.0."""
+
+DEFAULTS_OF_OUTER: Mapping[str, Mapping[str, int]] = {
+    "t5": {"d_kv": 64}, "mt5": {"d_kv": 64}, "umt5": {"d_kv": 64}, "longt5": {"d_kv": 64},
+}  # fmt: skip
+"""The same of fields whose absence would pass for another value: also where the configuration is not nested."""

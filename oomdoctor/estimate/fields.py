@@ -64,7 +64,8 @@ class Fields:
             if self.has(name):
                 return self._checked(name, self.values[name])
         for name in names:
-            if name in self._defaults:
+            # A field that is there and null is not left to its class.
+            if name in self._defaults and name not in self.values:
                 value = self._defaults[name]
                 self.assumed.append(
                     _("{name} = {value}: not in the file, the default of its class").format(name=name, value=value)

@@ -20,7 +20,16 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import CLASS_DEFAULTS, FOUR_TIMES, LEARNT_POSITIONS, LONGEST_OF_CLASS, TIED, UNGATED, UNTIED
+from .families import (
+    CLASS_DEFAULTS,
+    DEFAULTS_OF_OUTER,
+    FOUR_TIMES,
+    LEARNT_POSITIONS,
+    LONGEST_OF_CLASS,
+    TIED,
+    UNGATED,
+    UNTIED,
+)
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 from .strange import refuse_strange_fields
@@ -50,7 +59,7 @@ def architecture_of(config: object, where: str) -> Architecture:
     family = values.get("model_type", config.get("model_type"))
     if not isinstance(family, str):
         raise InputRefused(_("{where}: the field model_type is missing; it is not guessed").format(where=where))
-    defaults = CLASS_DEFAULTS.get(family, {}) if inner else {}
+    defaults = {**DEFAULTS_OF_OUTER.get(family, {}), **(CLASS_DEFAULTS.get(family, {}) if inner else {})}
     fields = Fields(values, where, defaults)
     outer = Fields(config, where)
     unknown = refuse_strange_fields(family, fields)

@@ -243,3 +243,45 @@ def test_a_shared_indexer_keeps_no_keys_and_a_windowed_layer_may_have_more_heads
 def test_a_default_of_a_nested_class_is_told() -> None:
     architecture = architecture_of({"model_type": "llava", "text_config": {"model_type": "llama"}}, "config.json")
     assert "num_hidden_layers = 32: not in the file, the default of its class" in architecture.assumptions
+
+
+T5 = {
+    "model_type": "t5", "d_model": 1024, "num_heads": 12, "num_layers": 10, "num_decoder_layers": 14,
+    "is_encoder_decoder": True, "vocab_size": 32128,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["t5", "mt5", "umt5", "longt5"])
+def test_the_head_width_that_a_flat_t5_leaves_out_is_that_of_its_class(family: str) -> None:
+    """1024 / 12 would be 85; the class has 64, whatever the model's width."""
+    architecture = architecture_of({**T5, "model_type": family}, "config.json")
+    assert bytes_per_token(architecture, settings_of("transformers")) == 14 * 12 * (64 + 64) * 2 == 43_008
+    assert architecture.assumptions == ("d_kv = 64: not in the file, the default of its class",)
+    assert architecture.assumed
+    assert not architecture_of({**T5, "d_kv": 64}, "config.json").assumed
+
+
+def test_a_head_width_that_would_be_a_fraction_is_not_rounded() -> None:
+    bart = {
+        "model_type": "bart", "d_model": 1000, "decoder_layers": 2, "decoder_attention_heads": 16,
+        "is_encoder_decoder": True,
+    }  # fmt: skip
+    with pytest.raises(InputRefused, match="1000 is not a multiple of 16 heads"):
+        architecture_of(bart, "config.json")
+
+
+@pytest.mark.parametrize("family", ["glm4_moe", "seed_oss", "zamba2", "ernie4_5"])
+def test_a_head_width_of_its_own_is_not_divided_out(family: str) -> None:
+    config = {
+        "model_type": family, "num_hidden_layers": 2, "layer_types": ["full_attention"] * 2, "hidden_size": 5120,
+        "num_attention_heads": 40, "num_key_value_heads": 8,
+    }  # fmt: skip
+    with pytest.raises(InputRefused, match="head_dim is missing, and for"):
+        architecture_of(config, "config.json")
+
+
+def test_a_field_of_a_nested_part_that_is_null_is_not_the_default_of_its_class() -> None:
+    """As the files of models on Mistral-7B-v0.2 say of their window."""
+    inner = {"model_type": "mistral", "sliding_window": None}
+    config = {"model_type": "llava_next", "text_config": inner}
+    assert set(architecture_of(config, "config.json").caches) == {Attention(8, 128, 128)}
