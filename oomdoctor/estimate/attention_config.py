@@ -16,6 +16,7 @@ from .families import (
     NO_GROUPS,
     WINDOW_IF_ASKED,
     WINDOW_IN_EVERY_LAYER,
+    WINDOW_NOT_KNOWN,
     WINDOW_PATTERN,
 )
 from .fields import Fields
@@ -108,20 +109,23 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
         return [_WORDS.get(str(each), str(each)) for each in listed]
     if family in ("llama4_text", "llama4"):
         return _llama4_kinds(fields, layers)
+    if family in WINDOW_IF_ASKED and not fields.flag("use_sliding_window", False):
+        return [FULL] * layers
     if not fields.has("sliding_window") and fields.maybe("sliding_window") is None:
+        if family in WINDOW_NOT_KNOWN and "sliding_window" not in fields.values:
+            fields.assumed.append(_("the field sliding_window is missing: each layer is taken to keep every token"))
         return [FULL] * layers
     if family in WINDOW_IN_EVERY_LAYER:
         return [SLIDING] * layers
     if family in WINDOW_IF_ASKED:
-        if not fields.flag("use_sliding_window", False):
-            return [FULL] * layers
         first = fields.values.get("max_window_layers")
         if not isinstance(first, int):
             raise InputRefused(
                 _("{where}: the field max_window_layers is missing; it is not guessed").format(where=fields.where)
             )
         return [SLIDING if layer >= first else FULL for layer in range(layers)]
-    pattern = fields.maybe("sliding_window_pattern", "_sliding_window_pattern") or WINDOW_PATTERN.get(family)
+    named = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
+    pattern = fields.maybe(*named) or WINDOW_PATTERN.get(family)
     if pattern is None:
         raise InputRefused(
             _(

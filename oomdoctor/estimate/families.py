@@ -51,8 +51,15 @@ WINDOW_IF_ASKED = frozenset(
 
 WINDOW_PATTERN = {
     "gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "gemma3": 6, "cohere2": 4, "exaone4": 4, "olmo3": 4,
+    "gemma3n_text": 5, "afmoe": 4,
 }  # fmt: skip
 """Every so-manieth layer sees everything, the others have the window (without `layer_types` in the file)."""
+
+WINDOW_NOT_KNOWN = frozenset(
+    ("cohere2_moe", "cwm", "exaone_moe", "gemma4_text", "gemma4_unified_text", "granite_swa", "granitemoe_swa",
+     "laguna", "mellum", "mimo_v2_flash", "vaultgemma")
+)  # fmt: skip
+"""Families with windows whose class's own value is not known here."""
 
 UNTIED = frozenset(
     ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt_oss", "deepseek_v2",
@@ -151,6 +158,10 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
 """Read from the configuration classes of transformers 5.24.0."""
 
 DEFAULTS_OF_OUTER: Mapping[str, Mapping[str, int]] = {
-    "t5": {"d_kv": 64}, "mt5": {"d_kv": 64}, "umt5": {"d_kv": 64}, "longt5": {"d_kv": 64},
+    **{family: {"d_kv": 64} for family in ("t5", "mt5", "umt5", "longt5")},
+    **{family: {"sliding_window": 4096}
+       for family in ("gemma2", "gemma3_text", "cohere2", "mistral", "ministral", "olmo3", "exaone4", "qwen2",
+                      "qwen2_moe", "qwen3", "qwen3_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")},
+    "gpt_oss": {"sliding_window": 128}, "gemma3n_text": {"sliding_window": 512}, "afmoe": {"sliding_window": 1024},
 }  # fmt: skip
 """The same of fields whose absence would pass for another value: also where the configuration is not nested."""

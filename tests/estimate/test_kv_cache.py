@@ -285,3 +285,53 @@ def test_a_field_of_a_nested_part_that_is_null_is_not_the_default_of_its_class()
     inner = {"model_type": "mistral", "sliding_window": None}
     config = {"model_type": "llava_next", "text_config": inner}
     assert set(architecture_of(config, "config.json").caches) == {Attention(8, 128, 128)}
+
+
+FLAT = {
+    "num_hidden_layers": 24,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 2880,
+    "head_dim": 64,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "window", "full"),
+    [
+        ("gpt_oss", 128, 12), ("gemma2", 4096, 12), ("gemma3_text", 4096, 4), ("gemma3n_text", 512, 4),
+        ("cohere2", 4096, 6), ("olmo3", 4096, 6), ("mistral", 4096, 0), ("ministral", 4096, 0),
+    ],
+)  # fmt: skip
+def test_a_flat_file_without_its_window_has_that_of_its_class(family: str, window: int, full: int) -> None:
+    """gpt-oss-20b: 24,576 bytes a token, not the 49,152 of full attention in each layer."""
+    config = {**FLAT, "model_type": family}
+    architecture = architecture_of(config, "config.json")
+    row = 8 * (64 + 64) * 2
+    assert bytes_per_token(architecture, settings_of()) == full * row
+    assert {each.window for each in architecture.caches if isinstance(each, Attention)} - {None} == {window}
+    told = f"sliding_window = {window}: not in the file, the default of its class"
+    assert told in architecture.assumptions
+    assert architecture.assumed
+    # Its own word counts, also where it says that there is none.
+    assert bytes_per_token(architecture_of({**config, "sliding_window": None}, "c"), settings_of()) == 24 * row
+    assert not architecture_of({**config, "sliding_window": None}, "c").assumed
+    assert not architecture_of({**config, "sliding_window": 8}, "c").assumed
+
+
+def test_a_flat_file_with_kinds_of_layers_but_no_window_has_that_of_its_class() -> None:
+    kinds = ["sliding_attention", "full_attention"] * 12
+    architecture = architecture_of({**FLAT, "model_type": "gpt_oss", "layer_types": kinds}, "config.json")
+    assert bytes_per_token(architecture, settings_of()) == 24_576
+    assert architecture.assumptions == ("sliding_window = 128: not in the file, the default of its class",)
+
+
+def test_a_window_that_counts_only_where_asked_for_is_not_assumed() -> None:
+    assert not architecture_of({**FLAT, "model_type": "qwen3"}, "config.json").assumed
+    asked = {**FLAT, "model_type": "qwen3", "use_sliding_window": True, "max_window_layers": 20}
+    assert architecture_of(asked, "config.json").caches[-1] == Attention(8, 64, 64, 4096)
+
+
+def test_a_missing_window_whose_class_is_not_known_is_said() -> None:
+    architecture = architecture_of({**FLAT, "model_type": "cwm"}, "config.json")
+    assert architecture.assumptions == ("the field sliding_window is missing: each layer is taken to keep every token",)
