@@ -124,9 +124,10 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
         floats = sum(each.bytes for each in casts), sum(each.elements for each in casts)
         elements = sum(each.elements for each in tensors)
         return made(sum(each.bytes for each in tensors), source, elements, "computed", floats)
-    total = _total_of_index(config_path.parent / _INDEX)
+    index = config_path.parent / _INDEX
+    total = _total_of_index(index)
     if total is not None:
-        return made(total, _("total_size of the safetensors index"), None, "computed", None)
+        return made(total, _what_is_missing(index, total), None, "assumed", None)
     count = count_parameters(architecture, where)
     without = _(", without {what}").format(what=_(architecture.uncounted)) if architecture.uncounted else ""
     source = _("{count} parameters counted from config.json{without}").format(count=f"{count:,}", without=without)
@@ -205,7 +206,7 @@ class _Placed(StoredTensor):
 
 
 def _tensors_of(path: Path) -> list[_Placed]:
-    """Those of the files that were named; none for a configuration alone."""
+    """Those of the files that were named, or that the index beside a configuration names; none for one alone."""
     if path.is_dir():
         return _tensors(_files_of(path))
     if not path.is_file():
@@ -216,7 +217,8 @@ def _tensors_of(path: Path) -> list[_Placed]:
     if path.name.endswith(".index.json"):
         return _tensors(_shards(path))
     if path.name.endswith(".json"):
-        return []
+        index = path.parent / _INDEX
+        return _tensors(_shards(index)) if index.is_file() else []
     raise InputRefused(
         _("{path}: neither a GGUF file, a safetensors file or index, nor a model's config.json").format(path=path)
     )
@@ -263,6 +265,11 @@ def _parts_are_missing(folder: Path, there: int, number: int) -> InputRefused:
 
 def _shards(index: Path) -> list[Path]:
     """The files that an index names, all of them; none where they are not there (then its total counts)."""
+    found = _named_by(index)
+    return found if all(each.is_file() for each in found) else []
+
+
+def _named_by(index: Path) -> list[Path]:
     content = read_json(index)
     files = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(files, dict) or not all(isinstance(each, str) for each in files.values()):
@@ -270,8 +277,7 @@ def _shards(index: Path) -> list[Path]:
     names = sorted(set(files.values()))
     if any(Path(name).name != name for name in names):
         raise InputRefused(_("{index}: it names files outside its folder").format(index=index))
-    found = [index.parent / name for name in names]
-    return found if all(each.is_file() for each in found) else []
+    return [index.parent / name for name in names]
 
 
 def _tensors(files: list[Path]) -> list[_Placed]:
@@ -308,6 +314,22 @@ def _total_of_index(index: Path) -> int | None:
     if isinstance(total, float) and total.is_integer():
         total = int(total)
     return total if isinstance(total, int) and not isinstance(total, bool) and 0 < total < 1 << 60 else None
+
+
+def _what_is_missing(index: Path, total: int) -> str:
+    """Of a total that no header confirms. Raises InputRefused where the shards that are there hold more."""
+    named = _named_by(index)
+    there = [each for each in named if each.is_file()]
+    held = sum(each.bytes for each in _tensors(there)) if there else 0
+    if held > total:
+        raise InputRefused(
+            _("{index}: its total_size is {total} bytes, the shards that are there hold {held}").format(
+                index=index, total=f"{total:,}", held=f"{held:,}"
+            )
+        )
+    return _("total_size of the safetensors index; {missing} of its {named} shards are not there").format(
+        missing=len(named) - len(there), named=len(named)
+    )
 
 
 def _gguf_model(path: Path, weights_bytes: int | None) -> Model:

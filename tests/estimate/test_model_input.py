@@ -61,6 +61,27 @@ def test_parts_that_are_not_all_there_do_not_pass_for_the_whole(tmp_path: Path) 
     assert read_model(tmp_path).weights_bytes == 300
 
 
+def test_a_configuration_beside_its_shards_has_their_bytes_not_the_total_of_the_index(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    names = [f"model-0000{each}-of-00002.safetensors" for each in (1, 2)]
+    held = [write_safetensors(tmp_path / name, **{name[:11]: ("F16", [100])}) for name in names]
+    index: dict[str, dict[str, Any]] = {
+        "metadata": {"total_size": 999},
+        "weight_map": {name[:11]: name for name in names},
+    }
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    model = read_model(config)
+    assert (model.weights_bytes, model.weights_known) == (sum(held), "computed") == (400, "computed")
+    (tmp_path / names[0]).unlink()
+    model = read_model(config)
+    assert (model.weights_bytes, model.weights_known) == (999, "assumed")
+    assert model.weights_source == "total_size of the safetensors index; 1 of its 2 shards are not there"
+    index["metadata"]["total_size"] = 199
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(InputRefused, match="its total_size is 199 bytes, the shards that are there hold 200"):
+        read_model(config)
+
+
 @pytest.mark.parametrize(
     ("changes", "parameters"),
     [({}, 737_668_096), ({"feed_forward_proj": "gated-gelu", "d_ff": 2816, "tie_word_embeddings": False}, 783_150_080)],
