@@ -40,6 +40,7 @@ from .own_process import (
     printed_size,
     process_name,
     reserved_by_message,
+    room_for_others,
     size_of,
 )
 from .tensor_size import requested_bytes
@@ -245,22 +246,24 @@ def _put_processes(event: LogEvent, member: str, siblings: set[int], names: Mapp
         others = [entry for entry in others if entry not in related]
     mine = own_entry(event, others)
     if mine is not None:
-        others.remove(mine)
-        own = size_of(mine)
         pid = mine[0]
+        others = [entry for entry in others if entry is not mine and (pid is None or entry[0] != pid)]
+        own = size_of(mine)
         facts.put("oom.listed_self", None if pid is None else N_("process {pid}").format(pid=pid), source, member)
     sizes = [size for entry in others if (size := size_of(entry)) is not None]
     if own is None and held_by_message(event) is None and len(sizes) == 1:
         sizes = []  # cut before it says what torch holds: the one process listed may be the program itself
     facts.put("oom.process_used_bytes", own, source, member)
-    if sizes or own is not None:
-        facts.put("oom.foreign_measured", True, source, member)
     if event.rank is not None and len(_alike(sizes, _RANKS_DIFFER)) >= _FEWEST_RANKS:
         # Those of the other ranks, and that of the rank whose card it is.
         facts.put("oom.sibling_bytes", sum(sizes), source, member)
         facts.put("oom.foreign_bytes", 0, source, member)
         facts.put("oom.foreign_listed_bytes", 0, source, member)
+    room = room_for_others(event)
+    if room is not None and sum(sizes) > room:
+        return  # more than was in use beside this process: which figure is wrong is not known, so nobody is accused
     if sizes or own is not None:
+        facts.put("oom.foreign_measured", True, source, member)
         facts.put("oom.foreign_listed_bytes", sum(sizes), source, member)
     if sizes:
         facts.put("oom.foreign_bytes", sum(sizes), source, member)

@@ -57,13 +57,27 @@ def listed_processes(event: LogEvent) -> tuple[Entry, ...]:
 def own_entry(event: LogEvent, entries: Sequence[Entry]) -> Entry | None:
     """The failed process itself among them, as a container's message lists it under the host's number.
 
-    It is at least as large as the segments of the process, and either within the allowance of them or too large to
-    stand beside them on the device.
+    By the number that the line was printed under; else it is at least as large as the segments of the process, and
+    either within the allowance of them or too large to stand beside them on the device.
     """
+    numbered = next((entry for entry in entries if event.pid is not None and entry[0] == event.pid), None)
+    if numbered is not None and printed_size(event) is None:
+        return numbered
     held, total, free = held_by_message(event), event.size("total_bytes"), event.size("free_bytes")
     if printed_size(event) is not None or held is None or total is None or free is None:
         return None
     return next((entry for entry in entries if _is_self(size_of(entry), held, total - free)), None)
+
+
+def room_for_others(event: LogEvent) -> int | None:
+    """The most that other processes can hold by the message: what is neither free nor held by the one that failed.
+
+    Each figure is rounded, and what is free was read a moment before the list.
+    """
+    held, total, free = held_by_message(event), event.size("total_bytes"), event.size("free_bytes")
+    if held is None or total is None or free is None:
+        return None
+    return max(0, total - free - held) + max(ROUNDING_BYTES, total // 50)
 
 
 def _is_self(size: int | None, held: int, used: int) -> bool:

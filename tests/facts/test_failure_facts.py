@@ -59,7 +59,7 @@ def test_sentences_form_measures_the_process_itself():
     [
         (gib(23.57), gib(23.57)),  # the process itself, seen from inside a container
         (gib(23.2), gib(23.2)),
-        (gib(12), None),  # smaller than the segments: somebody else
+        (gib(0.5), None),  # smaller than the segments: somebody else
     ],
 )
 def test_a_listed_process_may_be_the_process_itself(listed: int, own: int | None):

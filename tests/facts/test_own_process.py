@@ -111,3 +111,20 @@ def test_what_nobody_is_listed_to_hold_is_told_as_such() -> None:
     facts = derive_facts(Evidence(events=(listed,)))
     assert facts.value("oom.foreign_listed_bytes", "cuda:0") == gib(4)
     assert facts.value("oom.unlisted_bytes", "cuda:0") == left - gib(4)
+
+
+def test_a_line_under_a_process_number_is_that_processs_own() -> None:
+    event = replace(OLDER, pid=42, fields={**OLDER.fields, "other_processes": ((42, gib(20)), (42, gib(20)))})
+    facts = derive_facts(Evidence(events=(event,)))
+    assert facts.value("oom.listed_self", "cuda:0") == "process 42"
+    assert facts.value("oom.foreign_process", "cuda:0") is None
+    assert facts.value("oom.foreign_listed_bytes", "cuda:0") == 0
+
+
+def test_listed_processes_that_hold_more_than_was_in_use_accuse_nobody() -> None:
+    """10.09 GiB were neither free nor the segments of the one that failed."""
+    for listed, accused in ((((7, gib(6)), (8, gib(4))), "process 7"), (((7, gib(9)), (8, gib(8))), None)):
+        event = replace(OLDER, fields={**OLDER.fields, "other_processes": listed})
+        facts = derive_facts(Evidence(events=(event,)))
+        assert facts.value("oom.foreign_process", "cuda:0") == accused
+        assert facts.value("oom.foreign_listed_bytes", "cuda:0") == (gib(10) if accused else None)

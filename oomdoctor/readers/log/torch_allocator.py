@@ -58,6 +58,7 @@ _SIZES = {
 }
 """What follows each size."""
 _SIZE_AT_END = re.compile(rf"(?<![\d.])({SIZE})$")
+_SIZES_SAID = re.compile(SIZE)
 _LONGEST_SIZE = 40
 _ENDS = ("by PyTorch but unallocated", "reserved in total by PyTorch", "cached)", "total capacity)")
 _BEGINNINGS = ("Tried to allocate", "out of memory", "Traceback (most recent call last)")
@@ -71,7 +72,7 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     text = joined(line, _ENDS, _BEGINNINGS)
     if text == line.text and line.text.rstrip().endswith("B."):  # the sentences on a line each, and cut after some
         text = joined(line, (" memory in use",), _BEGINNINGS, 3)
-    before, statement = text[: match.start()], text[match.start() : match.start() + _LONGEST_STATEMENT]
+    before, statement = text[: match.start()], _said_once(text[match.start() :])
     fields, device = _amounts(statement)
     who = _who(before)
     if limit := _BLOCK_LIMIT.search(before):
@@ -86,6 +87,20 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     failure = event(EventKind.DEVICE_OOM, line, device, **who, **fields, advice=_advice(statement))
     rank = _RANK_BEFORE.search(before)
     return (failure if rank is None or failure.rank is not None else replace(failure, rank=int(rank[1])),)
+
+
+def _said_once(text: str) -> str:
+    """The statement that `text` begins with, without a repeat of it on the same line, as a wrapper's message has it.
+
+    Where the first was cut and the repeat goes on, the longer of the two: sizes of both are never read together.
+    """
+    begins = [match.start() for match in _REQUEST.finditer(text)]
+    if not begins or begins[0] > 0:
+        return text[:_LONGEST_STATEMENT]
+    pieces = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)], strict=True)]
+    request = _REQUEST.match(pieces[0])
+    same = [piece for piece in pieces if request and piece.startswith(request[0])]
+    return max(same, key=lambda piece: len(_SIZES_SAID.findall(piece)))[:_LONGEST_STATEMENT]
 
 
 def _retyped(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
@@ -143,7 +158,7 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
             idle = reserved - allocated
     total = size(new[2]) if new else found.get("total")
     own = size(match[1]) if (match := _OWN.search(statement)) else None
-    others = tuple((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
+    others = _each_once((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
     unknown = total == 0 or unsized or any(size is not None and not _known(size) for size in (total, own)) or None
     fields: dict[str, FieldValue] = {
         "requested_bytes": size(request[1]) if request else None,
@@ -165,6 +180,15 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     }
     device = old[1] if old else new[1] if new else None
     return _without_contradictions(fields), integer(device)
+
+
+def _each_once(entries: Iterable[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
+    """A device lists a process once; of those with blotted out numbers it cannot be told."""
+    kept: list[tuple[int | None, int | None]] = []
+    for entry in entries:
+        if entry[0] is None or all(entry[0] != other[0] for other in kept):
+            kept.append(entry)
+    return tuple(kept)
 
 
 def _size_before(statement: str, label: str) -> int | None:

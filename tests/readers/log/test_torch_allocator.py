@@ -367,3 +367,34 @@ def test_figures_that_cannot_all_be_true_are_set_aside(text, aside, kept):
     assert bool(found.fields.get("contradictory")) is bool(aside)
     assert not any(name in found.fields for name in aside)
     assert all(name in found.fields for name in kept)
+
+
+ONCE = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 31.00 GiB of"
+    " which 2.00 GiB is free. Process {pid} has 29.00 GiB memory in use. Of the allocated memory 26.00 GiB is allocated"
+    " by PyTorch, and 2.00 GiB is reserved by PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "pid"),
+    [
+        (f"{ONCE.format(pid=310)} {ONCE.format(pid=310)}", 310),
+        (f"{ONCE.format(pid=310)} | caused by: {ONCE.format(pid=310)}", 310),
+        (f"{ONCE.format(pid=310)} {ONCE.format(pid=99)}", 310),
+        (f"step failed: CUDA out of memory. Tried to allocate 3.00 GiB. / {ONCE.format(pid=310)}", 310),
+        (f"{ONCE.format(pid=310)} {ONCE.format(pid=99).replace('3.00 GiB', '5.00 GiB')}", 310),
+    ],
+    ids=["twice", "as the cause", "with another number", "cut first", "another request"],
+)
+def test_a_statement_ends_where_it_begins_again_on_its_line(text, pid):
+    (found,) = [one for one in said(text) if one.kind is K.DEVICE_OOM]
+    assert found.fields["requested_bytes"] == 3 * GIB
+    assert found.fields["total_bytes"] == 31 * GIB
+    assert found.fields["other_processes"] == ((pid, 29 * GIB),)
+
+
+def test_a_process_listed_twice_is_counted_once():
+    text = ONCE.format(pid=310).replace("Of the", "Process 310 has 29.00 GiB memory in use. Of the")
+    (found,) = [one for one in said(text) if one.kind is K.DEVICE_OOM]
+    assert found.fields["other_processes"] == ((310, 29 * GIB),)
