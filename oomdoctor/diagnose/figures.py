@@ -109,6 +109,14 @@ def _artefacts(evidence: Evidence) -> Iterator[str]:
                     "they are set aside and nothing is concluded from them."
                 ).format(value=", ".join(str(one) for one in told_apart))
             )
+    if any(event.fields.get("zeros_set_aside") is True for event in latest_device_failures(evidence)):
+        yield (
+            _(
+                "The message gives 0 bytes where there cannot be none (the device's capacity, or the request): the "
+                "driver did not know, or the numbers were taken out. Such zeros are set aside, and nothing is "
+                "concluded from them."
+            )
+        )
     if any(event.fields.get("capacity_unknown") is True for event in latest_device_failures(evidence)):
         yield (
             _(
@@ -116,6 +124,12 @@ def _artefacts(evidence: Evidence) -> Iterator[str]:
                 "containers); it is not counted as a size."
             )
         )
+
+
+def figures_are_set_aside(evidence: Evidence) -> bool:
+    """Whether the latest failures have figures that cannot be: what is left tells too little to go by likeness."""
+    events = latest_device_failures(evidence)
+    return any(event.fields.get(name) for event in events for name in ("contradictory", "zeros_set_aside"))
 
 
 def _tries(evidence: Evidence) -> Iterator[str]:

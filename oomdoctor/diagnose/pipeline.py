@@ -36,7 +36,7 @@ from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..playbook.precedents import by_precedent
 from ..readers.inputs import Progress, read_inputs
-from .figures import notes_on_figures
+from .figures import figures_are_set_aside, notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
@@ -97,6 +97,7 @@ def diagnose_evidence(
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
     in_words = not (quoted or evidence.snapshots or evidence.runs)  # as the precedents are
+    in_words = in_words and not figures_are_set_aside(evidence)
     if in_words and (verdict is Verdict.OUT_OF_MEMORY or (verdict is Verdict.UNDETERMINED and not in_focus)):
         findings = (*findings, *by_precedent(playbook, facts, findings))
     diagnosis = Diagnosis(

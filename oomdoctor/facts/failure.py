@@ -236,7 +236,7 @@ def _put_pool_dump(evidence: Evidence, facts: FactSet) -> None:
 
 def _put_processes(event: LogEvent, member: str, siblings: set[int], names: Mapping[int, str], facts: FactSet) -> None:
     """Who else is on the device, by the message's list of processes; `siblings` are those of the same command."""
-    if event.fields.get("capacity_unknown") is True:
+    if event.fields.get("capacity_unknown") is True or event.fields.get("zeros_set_aside") is True:
         return
     source, own = event.source, printed_size(event)
     others = list(listed_processes(event))

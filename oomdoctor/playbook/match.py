@@ -221,7 +221,7 @@ class _Writer:
             shortfall = self.facts.value("oom.largest_shortfall_bytes")
         if frees is None or shortfall is None or isinstance(shortfall, str):
             return None
-        return frees >= HEADROOM * shortfall
+        return frees > 0 and frees >= HEADROOM * shortfall
 
     def _setting(self, wanted: KnobValue | None) -> Setting | None:
         """The setting as the version seen spells it; one without lines does not exist there."""

@@ -64,3 +64,52 @@ def test_rows_of_nvidia_smi_with_such_a_cell_are_rows_all_the_same(read, cell):
     assert "header" not in told.inputs[0].why
     assert "artefacts" in told.inputs[0].why
     assert told.facts.value("device.used_bytes", "cuda:0") == 19900 << 20
+
+
+ALL_ZERO = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 0 bytes. GPU 0 has a total capacity of 0 bytes of "
+    "which 0 bytes is free. Of the allocated memory 0 bytes is allocated by PyTorch, and 0 bytes is reserved by PyTorch "
+    "but unallocated.\n"
+)
+ALL_ZERO_OLD = (
+    "RuntimeError: CUDA out of memory. Tried to allocate 0 bytes (GPU 0; 0 bytes total capacity; 0 bytes already "
+    "allocated; 0 bytes free; 0 bytes reserved in total by PyTorch)\n"
+)
+
+
+@pytest.mark.parametrize("text", [ALL_ZERO, ALL_ZERO_OLD])
+def test_figures_that_are_all_zero_are_no_figures(read, text):
+    told = read(text)
+    assert told.verdict is Verdict.OUT_OF_MEMORY
+    assert told.findings == ()
+    assert not [fact.name for fact in told.facts.values() if fact.name.endswith("_bytes")]
+    assert "0 B" not in told.summary
+    (note,) = [note for note in told.notes if "0 bytes" in note]
+    assert "2^64" not in "".join(told.notes)
+    assert note.startswith("The message gives 0 bytes where there cannot be none")
+
+
+def test_a_device_of_no_size_has_nothing_free_that_is_known(read):
+    told = read(OOM.replace("23.69 GiB", "0 bytes"))
+    assert told.facts.value("oom.free_bytes", "cuda:0") is None
+    assert told.facts.value("oom.allocated_bytes", "cuda:0") == int(21.8 * GIB)
+
+
+def test_a_first_allocation_that_is_refused_has_real_zeros(read):
+    text = OOM.replace("21.80 GiB", "0 bytes").replace("300.53 MiB", "0 bytes")
+    told = read(text)
+    assert told.facts.value("oom.allocated_bytes", "cuda:0") == 0
+    assert told.facts.value("oom.free_bytes", "cuda:0") == round(1.19 * GIB)
+    assert not any("0 bytes" in note for note in told.notes)
+
+
+def test_no_rule_stands_by_likeness_where_figures_contradict_each_other(read):
+    told = read(OOM.replace("1.19 GiB is free", "99.00 GiB is free"))
+    assert {finding.rule for finding in told.findings} <= {"ACT013"}
+    assert all(remedy.enough is None for finding in told.findings for remedy in finding.remedies)
+    assert any("cannot all be true" in note for note in told.notes)
+
+
+@pytest.mark.parametrize("text", [ALL_ZERO, OOM.replace("1.19 GiB is free", "99.00 GiB is free")])
+def test_what_was_set_aside_is_no_budget(read, text):
+    assert read(text).budgets == ()

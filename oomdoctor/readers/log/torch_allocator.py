@@ -81,6 +81,7 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     if (
         fields["requested_bytes"] is None
         and not fields["request_impossible"]
+        and not fields.get("zeros_set_aside")
         and (who["backend"] is None or mentioned(line.text, match.start(), match.end()))
     ):
         return ()
@@ -159,12 +160,11 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
     total = size(new[2]) if new else found.get("total")
     own = size(match[1]) if (match := _OWN.search(statement)) else None
     others = _each_once((_pid(one[1]), used) for one in _PROCESS.finditer(statement) if _known(used := size(one[2])))
-    unknown = total == 0 or unsized or any(size is not None and not _known(size) for size in (total, own)) or None
+    unknown = unsized or any(size is not None and not _known(size) for size in (total, own)) or None
     fields: dict[str, FieldValue] = {
         "requested_bytes": size(request[1]) if request else None,
         "request_impossible": True if _NO_NUMBER.match(statement) else None,
-        # No device has 0 bytes: it is what a driver answers that cannot tell.
-        "total_bytes": total if total and _known(total) else None,
+        "total_bytes": total if _known(total) else None,
         "free_bytes": free if _known(free) else None,
         "allocated_bytes": allocated,
         "active_bytes": found.get("active"),
@@ -179,7 +179,7 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
         "capacity_unknown": unknown or (True if "17179869184" in statement else None),
     }
     device = old[1] if old else new[1] if new else None
-    return _without_contradictions(fields), integer(device)
+    return _without_contradictions(_without_zeros(fields)), integer(device)
 
 
 def _each_once(entries: Iterable[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
@@ -198,6 +198,20 @@ def _size_before(statement: str, label: str) -> int | None:
         return None
     match = _SIZE_AT_END.search(statement[max(0, place - _LONGEST_SIZE) : place])
     return size(match[1]) if match else None
+
+
+def _without_zeros(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
+    """The fields without zeros that are no sizes; `zeros_set_aside` says that there were such.
+
+    No device has 0 bytes, and no request is for none: beside such a zero what is free is the same answer of a driver
+    that cannot tell, and a count of 0 is no count. What torch counted, and is more, is kept.
+    """
+    if fields["total_bytes"] != 0 and fields["requested_bytes"] != 0:
+        return fields
+    kept = {name: None if value == 0 and name.endswith("_bytes") else value for name, value in fields.items()}
+    if fields["total_bytes"] == 0:
+        kept["free_bytes"] = None
+    return {**kept, "zeros_set_aside": True}
 
 
 def _without_contradictions(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
