@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..knobs.allocator_settings import ALLOCATOR_VALUES, AllocatorSetting, least_split_size, read_allocator_settings
 from ..knobs.load import Knob, Knobs, load_knobs
-from ..knobs.misuses import ALLOCATOR_VALUES, ALLOCATOR_VARIABLES, KnownMisuse, Misuses, load_misuses
+from ..knobs.misuses import ALLOCATOR_VARIABLES, KnownMisuse, Misuses, load_misuses
 from ..knobs.versions import within
 from ..language import N_
 from ..model.diagnosis import Misuse
@@ -185,20 +186,24 @@ class MisuseFinder:
     def of_variable(self, name: str, value: str, where: str) -> Iterator[Misuse]:
         """The allocator's settings: the variable itself, then each option of it."""
         version = self.versions.get("torch")
-        parts = [part.strip() for part in re.split(r",(?![^\[]*\])", value) if part.strip()]
+        parts = [part.strip() for part in re.split(r"(,(?![^\[]*\]))", value)]
         spelt = [self._with_colon(part) for part in parts]
-        right = (f"export PYTORCH_CUDA_ALLOC_CONF={','.join(spelt)}",)
+        settings = read_allocator_settings("".join(spelt))
+        least = least_split_size(settings)
+        wrong = [misuse for setting in settings for misuse in self._allocator_setting(name, setting, where, least)]
+        clean = not any(misuse.outcome == "refused" for misuse in wrong)
+        if not clean:  # what merely looks careless matters no more
+            wrong = [misuse for misuse in wrong if misuse.outcome == "refused"]
+        right = (f"export PYTORCH_CUDA_ALLOC_CONF={''.join(spelt)}",) if clean else ()  # never one that is refused too
         for known in self.misuses.known:
             if known.variable == name and known.may_be(version):
                 yield self._known(known, f"{name}={value}", where, right)
-        chosen = {key.strip(): given.strip() for key, _, given in (part.partition(":") for part in spelt)}
         for part, meant in zip(parts, spelt, strict=True):
             if part != meant:
                 why = N_("A colon stands between an option and its value; with = the setting cannot be read")
                 yield Misuse(f"{name}={part}", "refused", why, "Write it with a colon", right, where)
-                continue
-            key, _, given = (text.strip() for text in part.partition(":"))
-            yield from self._allocator_option(f"{name}={part}", key, given, where)
+        yield from wrong
+        chosen = {setting.key: setting.text for setting in settings}
         for conflict in self.misuses.allocator_conflicts:
             for key in conflict.options if chosen.get(conflict.beside) == conflict.value else ():
                 if key in chosen:
@@ -219,12 +224,32 @@ class MisuseFinder:
 
     def _with_colon(self, part: str) -> str:
         """`max_split_size_mb=512` as torch reads it: with a colon."""
-        key, _, chosen = (text.strip() for text in part.partition("="))
-        return f"{key}:{chosen}" if any(key == one.name for one in self.misuses.allocator_options) else part
+        key, found, chosen = (text.strip() for text in part.partition("="))
+        return f"{key}:{chosen}" if found and any(key == one.name for one in self.misuses.allocator_options) else part
 
-    def _allocator_option(self, what: str, key: str, chosen: str, where: str) -> Iterator[Misuse]:
+    def _allocator_setting(self, name: str, setting: AllocatorSetting, where: str, least: int) -> Iterator[Misuse]:
+        what = f"{name}={setting.written}"
+        told = list(self._allocator_option(what, setting.key, setting.value, where, least))
+        if setting.value is None and not told:
+            why = N_(
+                "torch reads an option, a colon and its value, and a comma before the next option. Here the text ends"
+                " before a value, and torch raises at the first use of the device"
+            )
+            told = [Misuse(what, "refused", why, "", (), where)]
+        elif not setting.separated and not told:
+            why = N_(
+                "Between option and value stands a colon, before the next option a comma; some torch raise at others"
+            )
+            told = [Misuse(what, "unsafe", why, "", (), where)]
+        yield from told
+
+    def _allocator_option(
+        self, what: str, key: str, value: tuple[str, ...] | None, where: str, least: int = 20
+    ) -> Iterator[Misuse]:
+        """An option and the words of its value; of a value that is None nothing is said."""
         version = self.versions.get("torch")
         known = {one.name: one for one in self.misuses.allocator_options}
+        chosen = "".join(value or ())
         ends = N_("torch raises 'Unrecognized CachingAllocator option' at the first use of the device")
         if key not in known:
             near = difflib.get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.8)
@@ -238,7 +263,9 @@ class MisuseFinder:
                 version=version, since=known[key].since, ends=ends
             )
             yield Misuse(what, "refused", why, "", (), where)
-        elif not known[key].accepts(chosen):
+        elif value is None:
+            return
+        elif not known[key].accepts(value, least):
             why = N_("torch raises at the first use of the device: it takes no such value")
             yield Misuse(what, "refused", why, ALLOCATOR_VALUES[known[key].takes], (), where)
         else:
@@ -288,7 +315,7 @@ class MisuseFinder:
         """What a program says itself; what would be right is told where the tables know it."""
         name, what = option.lstrip("-").replace("_", "-"), option if value is None else f"{option} {value}"
         if program == "PYTORCH_CUDA_ALLOC_CONF":
-            told = list(self._allocator_option(f"{program}={option}", option, "", where))
+            told = list(self._allocator_option(f"{program}={option}", option, None, where))
             if told:
                 return told[0]
         for framework in sorted(_ENGINES):

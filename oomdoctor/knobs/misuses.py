@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import RuleError
-from ..language import N_
 from . import load as knobs_table
+from .allocator_settings import ALLOCATOR_VALUES, takes_allocator_value
 from .document import Node, Section, Sequence, as_scalar, as_section, read_document
 from .load import FRAMEWORKS, Knobs, load_knobs
 from .prepared import code, key_of, restored
@@ -21,7 +21,12 @@ OUTCOMES = ("refused", "ignored", "unsafe")
 TABLE = Path(__file__).with_name("misuses.yaml")
 PREPARED = TABLE.with_suffix(".prepared")
 """The table as `scripts/make_prepared.py` leaves it."""
-SOURCES = [*code("knobs/misuses"), *knobs_table.CODE, ("knobs.yaml", knobs_table.TABLE), ("misuses.yaml", TABLE)]
+SOURCES = [
+    *code("knobs/misuses", "knobs/allocator_settings"),
+    *knobs_table.CODE,
+    ("knobs.yaml", knobs_table.TABLE),
+    ("misuses.yaml", TABLE),
+]
 """All that decides what the table comes to."""
 RECORDS = frozenset({"oomdoctor.knobs.misuses"})
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
@@ -65,12 +70,6 @@ class KnownMisuse:
 
 
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
-ALLOCATOR_VALUES = {
-    "size of at least 20": N_("It is at least 20 (MiB)"),
-    "share between 0 and 1": N_("It lies between 0 and 1, and is neither"),
-    "power of 2": N_("It is a power of 2"),
-}
-"""What an option of the allocator may demand of its value, in words."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +81,9 @@ class AllocatorOption:
     takes: str = ""
     """What torch demands of its value, one of ALLOCATOR_VALUES; empty where nothing is known of it."""
 
-    def accepts(self, value: str) -> bool:
-        """False for a number that torch raises at; what is no plain number is not judged."""
-        try:
-            number = float(value)
-        except ValueError:
-            return True
-        if self.takes == "size of at least 20":
-            return not 0 <= number < 20
-        if self.takes == "share between 0 and 1":
-            return 0 < number < 1
-        return not self.takes or not number.is_integer() or (number >= 1 and int(number) & (int(number) - 1) == 0)
+    def accepts(self, value: tuple[str, ...], least: int) -> bool:
+        """False for a value, in words, that torch raises at; `least` is the smallest size of a block, in MiB."""
+        return takes_allocator_value(self.takes, value, least)
 
 
 @dataclass(frozen=True)

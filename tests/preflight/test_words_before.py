@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from preflight.allocator_strings import ACCEPTED, CARELESS, REFUSED
 from preflight.given import levels, only, setup
 
 from oomdoctor.preflight.command import read_command
@@ -48,7 +49,7 @@ def test_options(command: tuple[str, ...], versions: dict[str, str], expected: l
         ("expandable_segment:True", "2.6.0", [Level.FAIL]),
         ("max_split_size_mb=128", "2.6.0", [Level.FAIL]),
         ("backend:cudaMallocAsync,max_split_size_mb:128", "2.6.0", [Level.WARN]),
-        (",,,:::", "2.6.0", [Level.FAIL]),
+        (",,,:::", "2.6.0", [Level.FAIL, Level.FAIL]),
         ("max_split_size_mb:10", "2.13.0", [Level.FAIL]),
         ("max_split_size_mb:21", "2.13.0", []),
         ("garbage_collection_threshold:2", "2.13.0", [Level.FAIL]),
@@ -63,6 +64,33 @@ def test_the_allocators_variable(value: str, version: str, level: list[Level]) -
     found = list(check_words(setup(variables={"PYTORCH_CUDA_ALLOC_CONF": value}, versions={"torch": version})))
     assert levels(found, "setting") == level
     assert levels(found, "allocator") == ([] if level else [Level.FINE])
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [(text, Level.FINE) for text in ACCEPTED]
+    + [(text, Level.WARN) for text in CARELESS]
+    + [(text, Level.FAIL) for text in REFUSED],
+)
+def test_the_allocators_grammar_is_torchs(value: str, level: Level) -> None:
+    found = list(check_words(setup(variables={"PYTORCH_CUDA_ALLOC_CONF": value}, versions={"torch": "2.13.0+cpu"})))
+    assert {each.level for each in found} == {level}
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"), [(text, True) for text in ACCEPTED + CARELESS] + [(text, False) for text in REFUSED]
+)
+def test_torch_itself_says_so_of_each(value: str, accepted: bool) -> None:
+    torch = pytest.importorskip("torch", minversion="2.13")
+    if not hasattr(torch._C, "_accelerator_setAllocatorSettings"):
+        pytest.skip("this torch does not let itself be asked")
+    torch._C._accelerator_setAllocatorSettings("large_segment_size_mb:20")  # one test's outlasts it
+    try:
+        torch._C._accelerator_setAllocatorSettings(value)
+    except (RuntimeError, ValueError, IndexError):
+        assert not accepted
+    else:
+        assert accepted
 
 
 def test_the_short_variable_is_ignored_before_torch_2_10() -> None:
