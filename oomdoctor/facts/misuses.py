@@ -34,9 +34,9 @@ _ENGINES = {"vllm", "sglang", "tgi", "llama.cpp"}
 def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
     """Everything found, each once, in the order: options, variables, code, what programs say themselves."""
     finder = MisuseFinder(_versions(evidence, facts), load_knobs(), load_misuses())
-    found: dict[str, Misuse] = {}
+    found: dict[tuple[str, str], Misuse] = {}
     for misuse in _all(finder, evidence):
-        found.setdefault(re.sub(r"[\s'\"]+", " ", misuse.what), misuse)
+        found.setdefault((re.sub(r"[\s'\"]+", " ", misuse.what), misuse.outcome), misuse)
     return tuple(found.values())[:_MOST]
 
 
@@ -195,13 +195,19 @@ class MisuseFinder:
         if not clean:  # what merely looks careless matters no more
             wrong = [misuse for misuse in wrong if misuse.outcome == "refused"]
         right = (f"export PYTORCH_CUDA_ALLOC_CONF={''.join(spelt)}",) if clean else ()  # never one that is refused too
-        for known in self.misuses.known:
-            if known.variable == name and known.may_be(version):
-                yield self._known(known, f"{name}={value}", where, right)
         for part, meant in zip(parts, spelt, strict=True):
             if part != meant:
                 why = N_("A colon stands between an option and its value; with = the setting cannot be read")
-                yield Misuse(f"{name}={part}", "refused", why, "Write it with a colon", right, where)
+                wrong.insert(0, Misuse(f"{name}={part}", "refused", why, "Write it with a colon", right, where))
+        unread = [one for one in self.misuses.known if one.variable == name and one.may_be(version)]
+        for known in unread:
+            misuse = self._known(known, f"{name}={value}", where, right)
+            if not clean:
+                also = next(one for one in reversed(wrong) if one.outcome == "refused")
+                misuse = replace(misuse, instead=N_("The value is wrong besides: {why}").format(why=also.why))
+            yield misuse
+        if unread and version is not None:
+            return  # nobody reads the value, so nobody raises at it
         yield from wrong
         chosen = {setting.key: setting.text for setting in settings}
         for conflict in self.misuses.allocator_conflicts:

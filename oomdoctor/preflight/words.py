@@ -40,12 +40,12 @@ def check_words(setup: Setup) -> Iterable[Finding]:
     """The command itself, then what is set, then its options, then its script."""
     yield from _found(setup)
     misuses = list(_misuses(setup))
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for misuse in misuses[:_MOST]:
-        if misuse.what not in seen:
-            yield _finding(misuse)
-        seen.add(misuse.what)
-    yield from _strangers(setup, seen)
+        if (misuse.what, misuse.outcome) not in seen:
+            yield _finding(misuse, setup)
+        seen.add((misuse.what, misuse.outcome))
+    yield from _strangers(setup, {what for what, outcome in seen})
     yield from _allocator(setup, any(misuse.where == "environment" for misuse in misuses))
     if setup.command.words and not misuses and setup.command.engine:
         yield Finding(
@@ -117,12 +117,17 @@ def _misuses(setup: Setup) -> Iterator[Misuse]:
         yield from finder.of_code(code, where)
 
 
-def _finding(misuse: Misuse) -> Finding:
+def _finding(misuse: Misuse, setup: Setup) -> Finding:
+    said = _OUTCOMES[misuse.outcome]
+    if any(one.versions and one.why in misuse.why for one in load_misuses().known if one.outcome == "ignored") and (
+        "torch" not in setup.interpreter.versions
+    ):
+        said = N_("{what} is read by nobody in some versions")
     why = misuse.why if misuse.why.endswith(".") else f"{misuse.why}."
     return Finding(
         "setting",
         _LEVELS[misuse.outcome],
-        _(_OUTCOMES[misuse.outcome]).format(what=misuse.what),
+        _(said).format(what=misuse.what),
         why,
         misuse.instead,
         misuse.lines,

@@ -99,6 +99,26 @@ def test_the_short_variable_is_ignored_before_torch_2_10() -> None:
     assert levels(check_words(setup(variables=given, versions={"torch": "2.10.0"})), "setting") == []
 
 
+@pytest.mark.parametrize(
+    "value", ["bogus_opt:1", "garbage_collection_threshold:1.5", "expandable_segment:True", "expandable_segments=yes"]
+)
+def test_a_wrong_value_under_the_short_name_is_told_and_never_advised(value: str) -> None:
+    unknown = list(check_words(setup(variables={"PYTORCH_ALLOC_CONF": value})))
+    assert Level.FAIL in levels(unknown, "setting")
+    ignored = next(each for each in unknown if each.figures.get("outcome") == "ignored")
+    assert ignored.seen == f"PYTORCH_ALLOC_CONF={value} is read by nobody in some versions"
+    assert not ignored.lines
+    assert "wrong besides" in ignored.do
+
+    old = only(check_words(setup(variables={"PYTORCH_ALLOC_CONF": value}, versions={"torch": "2.8.0"})), "setting")
+    assert (old.level, old.lines) == (Level.WARN, ())
+    assert old.seen.endswith("is read by nobody")
+    assert "wrong besides" in old.do
+
+    new = check_words(setup(variables={"PYTORCH_ALLOC_CONF": value}, versions={"torch": "2.10.0"}))
+    assert set(levels(new, "setting")) == {Level.FAIL}
+
+
 def test_an_unknown_torch_is_not_fine() -> None:
     found = list(check_words(setup(variables={"PYTORCH_CUDA_ALLOC_CONF": "throw_on_cudamalloc_oom:True"})))
     assert levels(found, "allocator") == [Level.UNSEEN]
