@@ -45,9 +45,10 @@ def check_words(setup: Setup) -> Iterable[Finding]:
         if (misuse.what, misuse.outcome) not in seen:
             yield _finding(misuse, setup)
         seen.add((misuse.what, misuse.outcome))
-    yield from _strangers(setup, {what for what, outcome in seen})
+    strangers = list(_strangers(setup, {what for what, outcome in seen}))
+    yield from strangers
     yield from _allocator(setup, any(misuse.where == "environment" for misuse in misuses))
-    if setup.command.words and not misuses and setup.command.engine:
+    if setup.command.words and not misuses and not strangers and setup.command.engine:
         yield Finding(
             "options",
             Level.FINE,

@@ -134,6 +134,11 @@ def test_an_option_that_the_installed_engine_does_not_name(tmp_path: Path) -> No
     given = setup(*command, versions={"vllm": "0.11.0"}, site=(tmp_path,))
     found = [each.seen for each in check_words(given) if each.check == "setting"]
     assert [each.split(" ")[0] for each in found] == ["--max-model-length"]
+    bogus = list(
+        check_words(setup("vllm", "serve", "m", "--bogus", "3", versions={"vllm": "0.11.0"}, site=(tmp_path,)))
+    )
+    assert [each.seen for each in bogus if each.level is Level.FAIL][-1] == "--bogus 3 is not accepted"
+    assert levels(bogus, "options") == []  # not both wrong and known to be right
 
 
 @pytest.mark.parametrize(
