@@ -34,7 +34,10 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--engine", type=click.Choice(ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
 @click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
 @click.option("--kv-dtype", help="Of keys and values: fp8, q8_0, q4_0 …; K,V for two; fp8_ds_mla for vLLM.")
-@click.option("--state-dtype", help="Of recurrent states. Default: what the configuration says, else float32.")
+@click.option(
+    "--state-dtype",
+    help="Of recurrent states. Default: what the configuration says, else float32 (vLLM: the model's).",
+)
 @click.option(
     "--tp",
     type=click.IntRange(1, 1024),

@@ -8,10 +8,19 @@ from dataclasses import dataclass, replace
 from ..errors import InputRefused
 from ..language import N_, _
 from .architecture import Attention
-from .budget import Budget, Settings, budget_of, cache_settings, largest_concurrency, largest_context, total_at
+from .budget import (
+    Budget,
+    Settings,
+    budget_of,
+    cache_settings,
+    largest_concurrency,
+    largest_context,
+    states_assumed,
+    total_at,
+)
 from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
 from .grid import Grid, grid_of
-from .kv_cache import bytes_per_token, sequence_bytes
+from .kv_cache import bytes_per_token, has_raised_pages, page_tokens, sequence_bytes
 from .lengths import Lengths
 from .model_input import Model
 from .parameters import count_parameters
@@ -118,13 +127,14 @@ def _limits(model: Model, settings: Settings) -> tuple[Limits, ...]:
 def pool_tokens(model: Model, settings: Settings, pool_bytes: int) -> int | None:
     """Tokens of a pool of that size on one rank, in whole pages, as vLLM and SGLang print them as they start.
 
-    With windows: as many tokens as sequences of the context asked for would have in it.
+    With windows or states: as many tokens as sequences of the context asked for would have in it.
     """
     if settings.engine in (TRANSFORMERS, LLAMA_CPP):
         return None
     kept = cache_settings(model, settings)
     per_token = bytes_per_token(model.architecture, kept)
-    if model.architecture.windowed and settings.engine is VLLM:
+    raised = has_raised_pages(model.architecture, settings.engine)
+    if (model.architecture.windowed and settings.engine is VLLM) or raised:
         return max(0, pool_bytes * settings.context // sequence_bytes(model.architecture, kept, settings.context))
     if not per_token:
         return None
@@ -178,8 +188,19 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
                 _("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
             )
         notes.append(_("weights are taken to be divided evenly between the ranks"))
-    if model.architecture.stateful and settings.states is None and model.architecture.state_dtype is None:
-        notes.append(_("recurrent states are assumed to be float32; name their type with --state-dtype"))
+    if states_assumed(model, settings):
+        notes.append(
+            _("recurrent states are assumed to be {dtype}; name their type with --state-dtype").format(
+                dtype=cache_settings(model, settings).states.name
+            )
+        )
+    if has_raised_pages(model.architecture, settings.engine):
+        notes.append(
+            _(
+                "vLLM raises the pages of attention to the size of a state, {tokens} tokens here, and keeps one state "
+                "a layer and request; a prefix cache of states (--mamba-cache-mode) keeps more"
+            ).format(tokens=f"{page_tokens(model.architecture, cache_settings(model, settings)):,}")
+        )
     if settings.engine is TRANSFORMERS and model.architecture.latent:
         notes.append(
             _(

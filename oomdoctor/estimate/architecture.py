@@ -129,3 +129,8 @@ class Architecture:
     def stateful(self) -> bool:
         """Whether some layer keeps a state."""
         return any(isinstance(each, State) for each, _ in self.alike)
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether some layer keeps a recurrent state, whose element type need not be the model's."""
+        return any(isinstance(each, State) and each.recurrent_elements for each, _ in self.alike)

@@ -9,10 +9,19 @@ from ..errors import InputRefused
 from ..language import N_, _
 from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
-from .architecture import CrossAttention, State
+from .architecture import CrossAttention
 from .dtypes import ElementType, element_type
-from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, Engine
-from .kv_cache import CacheSettings, bytes_per_token, fixed_bytes, layers_in_words, prompt_bytes, sequence_bytes
+from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine
+from .kv_cache import (
+    CacheSettings,
+    bytes_per_token,
+    fixed_bytes,
+    has_raised_pages,
+    layers_in_words,
+    page_tokens,
+    prompt_bytes,
+    sequence_bytes,
+)
 from .model_input import Model
 from .placement import card_bytes, layers_on_card
 
@@ -150,7 +159,10 @@ WEIGHTS, OVERHEAD, CACHE, ACTIVATIONS, WORKSPACE, GRAPHS = (
 def cache_settings(model: Model, settings: Settings) -> CacheSettings:
     """How the engine keeps what sequences of the model need."""
     keys = settings.keys or (element_type("float16") if model.gguf else model.dtype)
-    states = settings.states or element_type(model.architecture.state_dtype or "float32")
+    told = model.architecture.state_dtype
+    # vLLM's --mamba-ssm-cache-dtype is "auto": the model's type, unless the configuration names one.
+    untold = model.dtype if settings.engine is VLLM else element_type("float32")
+    states = settings.states or (untold if told is None else element_type(told))
     return CacheSettings(
         engine=settings.engine,
         keys=keys,
@@ -163,6 +175,11 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
         step_tokens=settings.step_tokens or settings.engine.step_tokens or settings.context,
         packed_latent=settings.packed_latent,
     )
+
+
+def states_assumed(model: Model, settings: Settings) -> bool:
+    """Whether nothing tells the element type of recurrent states."""
+    return model.architecture.recurrent and settings.states is None and model.architecture.state_dtype is None
 
 
 def budget_of(model: Model, settings: Settings) -> Budget:
@@ -298,17 +315,19 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     fixed = fixed_bytes(model.architecture, kept, settings.context)
     inputs: list[tuple[str, int | str]] = [
         ("sequences", settings.concurrency), ("tokens", settings.context), (N_("bytes a token"), per_token),
-        (N_("fixed bytes a sequence"), fixed), (N_("tokens a page"), settings.engine.page_tokens),
+        (N_("fixed bytes a sequence"), fixed), (N_("tokens a page"), page_tokens(model.architecture, kept)),
         (N_("layers that keep something"), "; ".join(layers_in_words(model.architecture, kept))),
     ]  # fmt: skip
     formula = _("sequences x (whole pages of tokens x bytes a token + fixed bytes a sequence)")
-    kinds = {type(cache).__name__ for cache in model.architecture.caches}
-    source = _("states are assumed to be float32") if (
-        State.__name__ in kinds and settings.states is None and model.architecture.state_dtype is None
-    ) else ""  # fmt: skip
-    if CrossAttention.__name__ in kinds:
+    source, assumed = "", states_assumed(model, settings)
+    if any(isinstance(cache, CrossAttention) for cache in model.architecture.caches):
         source = _("the encoder's output counts once a sequence")
-    known = ASSUMED if model.architecture.assumed else COMPUTED
+    elif assumed:
+        source = _("states are assumed to be {dtype}").format(dtype=kept.states.name)
+    elif has_raised_pages(model.architecture, settings.engine):
+        source = _("pages of attention are assumed to be raised to those of states")
+    guessed = assumed or model.architecture.assumed or has_raised_pages(model.architecture, settings.engine)
+    known = ASSUMED if guessed else COMPUTED
     return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), known, source)
 
 

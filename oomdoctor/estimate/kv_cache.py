@@ -5,6 +5,8 @@
     latent attention    tokens x (kv_lora_rank + qk_rope_head_dim) x bytes: one vector, no factor of two, no heads
     expanded latent     tokens x heads x (nope + rope + value width) x bytes
     state               conv channels x columns + recurrent elements, the same at every length
+    state beside pages  vLLM raises the page of attention to at least a state's bytes, in steps of 16 tokens, and
+                        pads the state to it
     cross attention     positions of the encoder x KV heads x (key width + value width), once a sequence
 
 Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages without a value half, states), transformers
@@ -88,26 +90,63 @@ def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
 
 def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
     """What one sequence of `context` tokens keeps besides: windows, states, cross attention, on one rank."""
-    total = 0
+    total, page = 0, page_tokens(architecture, settings)
     for cache, layers in _of_one_card(architecture, settings):
         if isinstance(cache, State):
-            total += layers * _state_bytes(cache, settings)
+            total += layers * (_padded_state(architecture, settings) or _state_bytes(cache, settings))
         elif isinstance(cache, CrossAttention):
             total += layers * (cache.positions or context) * row_bytes(cache, settings)
         elif _is_windowed(cache, settings) and settings.engine is not SGLANG:
-            total += layers * tokens_kept(cache, settings, context) * row_bytes(cache, settings)
+            total += layers * tokens_kept(cache, settings, context, page) * row_bytes(cache, settings)
     return total
 
 
 def sequence_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
     """What one sequence of `context` tokens keeps, in whole pages, on one rank."""
-    rows = rows_bytes(context, settings.engine.page_tokens, bytes_per_token(architecture, settings))
+    rows = rows_bytes(context, page_tokens(architecture, settings), bytes_per_token(architecture, settings))
     return rows + fixed_bytes(architecture, settings, context)
 
 
-def tokens_kept(cache: Cache, settings: CacheSettings, context: int) -> int:
-    """Tokens of a sequence that a layer keeps, in whole pages."""
+def page_tokens(architecture: Architecture, settings: CacheSettings) -> int:
+    """Tokens that are given to a sequence at once.
+
+    vLLM has pages of one size in bytes for all layers: beside states it raises those of attention, in steps of its own
+    page, until one holds the largest state (its start-up line "Setting attention block size to 544 tokens").
+    """
     page = settings.engine.page_tokens
+    if not has_raised_pages(architecture, settings.engine):
+        return page
+    row, state = _largest_row(architecture, settings), _largest_state(architecture, settings)
+    return max(page, page * -(-state // (page * row)))
+
+
+def has_raised_pages(architecture: Architecture, engine: Engine) -> bool:
+    """Whether states share their pages with attention."""
+    return engine is VLLM and architecture.stateful and any(_has_rows(cache) for cache, _count in architecture.alike)
+
+
+def _padded_state(architecture: Architecture, settings: CacheSettings) -> int | None:
+    """Bytes of a page that a state fills in part; None where it has none."""
+    if not has_raised_pages(architecture, settings.engine):
+        return None
+    return page_tokens(architecture, settings) * _largest_row(architecture, settings)
+
+
+def _has_rows(cache: Cache) -> bool:
+    return isinstance(cache, Attention | Latent)
+
+
+def _largest_row(architecture: Architecture, settings: CacheSettings) -> int:
+    return max(row_bytes(cache, settings) for cache, _count in architecture.alike if _has_rows(cache))
+
+
+def _largest_state(architecture: Architecture, settings: CacheSettings) -> int:
+    return max(_state_bytes(cache, settings) for cache, _count in architecture.alike if isinstance(cache, State))
+
+
+def tokens_kept(cache: Cache, settings: CacheSettings, context: int, page: int | None = None) -> int:
+    """Tokens of a sequence that a layer keeps, in whole pages (of `page` tokens; None: the engine's own)."""
+    page = page or settings.engine.page_tokens
     if not isinstance(cache, Attention) or not _is_windowed(cache, settings) or cache.window is None:
         return pages_of(context, page)
     if settings.engine is TRANSFORMERS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from estimate.files import write_config, write_gguf, write_llama_8b_gguf
@@ -19,6 +20,7 @@ from oomdoctor.estimate.budget import (
     Budget,
     Settings,
     budget_of,
+    cache_settings,
     largest_concurrency,
     largest_context,
     total_at,
@@ -26,6 +28,7 @@ from oomdoctor.estimate.budget import (
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import ENGINES, LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM
 from oomdoctor.estimate.grid import grid_of
+from oomdoctor.estimate.kv_cache import page_tokens
 from oomdoctor.estimate.lengths import read_lengths
 from oomdoctor.estimate.model_input import Model, read_model
 
@@ -317,3 +320,49 @@ def test_what_is_no_histogram_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InputRefused):
         read_lengths(path)
+
+
+QWEN3_NEXT = {
+    "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 16,
+    "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4, "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4, "max_position_embeddings": 262_144,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "page", "padding"),
+    [
+        # Start-up lines of vLLM 0.10.2 (bf16, two ranks) and 0.13 (fp8 keys and values): 544 with 1.49 %, 1072.
+        ({}, 544, 0.0149),
+        ({"tensor_parallel": 2}, 544, 0.0149),
+        ({"tensor_parallel": 2, "keys": element_type("fp8")}, 1072, 0.0),
+        # Qwen3.5-35B-A3B, whose file names float32: 1056 with 0.76 %.
+        ({"states": element_type("float32")}, 1056, 0.0076),
+    ],
+)
+def test_vllm_raises_the_pages_of_attention_to_those_of_states(
+    tmp_path: Path, changes: dict[str, Any], page: int, padding: float
+) -> None:
+    model = read_model(write_config(tmp_path, **QWEN3_NEXT), weights_bytes=GIB)
+    settings = replace(Settings(VLLM, 80 * GIB, 100, 1), **changes)
+    kept = cache_settings(model, settings)
+    ranks, element = settings.tensor_parallel, kept.keys.bytes_of(1)
+    row = 2 * 2 * 256 // ranks * element
+    state = (8192 * 3 * 2 + 32 * 128 * 128 * kept.states.bytes_of(1)) // ranks
+    assert page_tokens(model.architecture, kept) == page
+    assert page * row / state - 1 == pytest.approx(padding, abs=0.0001 if padding else 0.01)
+    budget = budget_of(model, settings)
+    assert budget.part(CACHE).bytes == 48 * page * row
+    assert budget.part(CACHE).known == "assumed"
+    assert ("tokens a page", page) in budget.part(CACHE).inputs
+
+
+def test_states_without_attention_are_not_padded_and_have_the_model_s_type_in_vllm(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path, model_type="mamba", intermediate_size=5120, hidden_size=2560, state_size=16, conv_kernel=4, expand=2,
+        num_hidden_layers=64,
+    )  # fmt: skip
+    part = budget_of(read_model(path, weights_bytes=GIB), Settings(VLLM, 80 * GIB, 512, 1)).part(CACHE)
+    assert (part.bytes, part.known) == (64 * 5120 * (3 + 16) * 2, "assumed")
+    assert part.source == "states are assumed to be bfloat16"
