@@ -18,6 +18,8 @@ class Attention:
     """Tokens that the layer looks back; None: all."""
     expanded_heads: int | None = None
     """What transformers stores instead of `kv_heads` (Falcon's new decoder keeps every query head)."""
+    chunked: bool = False
+    """Whether `window` is a chunk: a token looks back to the start of its own."""
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,8 @@ def attention_layer(family: str, fields: Fields, kind: str, layer: int) -> Cache
     kept = None
     if family == "falcon" and fields.flag("new_decoder_architecture", False):
         kept = query_heads(fields)
-    return Attention(heads, width, fields.maybe("v_head_dim") or width, _window(family, fields, kind), kept)
+    values = fields.maybe("v_head_dim") or width
+    return Attention(heads, width, values, _window(family, fields, kind), kept, chunked=kind == CHUNKED)
 
 
 def decoder_of_pair(family: str, fields: Fields) -> tuple[int, tuple[Cache, ...]]:

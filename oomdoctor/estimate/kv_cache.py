@@ -151,6 +151,9 @@ def tokens_kept(cache: Cache, settings: CacheSettings, context: int, page: int |
         return pages_of(context, page)
     if settings.engine is TRANSFORMERS:
         return min(context, cache.window - 1)
+    if settings.engine is VLLM and cache.chunked:
+        # A chunk begins with a page, so that none is held in part at both ends.
+        return pages_of(min(cache.window + settings.step_tokens, context), page)
     if settings.engine is VLLM:
         return pages_of(min(cache.window - 1 + settings.step_tokens, context), page) + page
     if settings.engine is LLAMA_CPP:

@@ -81,6 +81,17 @@ def test_what_a_window_keeps_is_the_engine_s_own(engine: str, context: int, kept
     assert tokens_kept(WINDOWED, settings_of(engine), context) == kept
 
 
+@pytest.mark.parametrize(
+    ("chunk", "context", "kept"),
+    [(2048, 100_000, 4096), (8192, 512, 512), (4096, 8192, 6144), (8192, 1_000_000, 10_240)],
+)
+def test_a_chunk_has_no_page_more_in_vllm(chunk: int, context: int, kept: int) -> None:
+    """`ChunkedLocalAttentionSpec`: the chunk and the tokens of one step, in whole pages; a window has one page more."""
+    layer = replace(ROW, window=chunk, chunked=True)
+    assert tokens_kept(layer, settings_of(), context) == kept
+    assert tokens_kept(replace(layer, chunked=False), settings_of(), context) == kept + 16
+
+
 def test_llama_cpp_divides_layers_not_heads() -> None:
     """Also a latent vector and a state then lie on one card only."""
     caches = (*[ROW] * 4, Latent(512, 64, 128, 128, 128), State(8, 4, 100), State(8, 4, 100))
