@@ -186,7 +186,8 @@ def _gguf() -> bytes:
     pairs = named(b"general.architecture") + struct.pack("<I", 8) + named(b"llama")
     pairs += named(b"names") + struct.pack("<IIQ", 9, 8, 2) + named(b"a") + named(b"b")
     tensor = named(b"a") + struct.pack("<IQQIQ", 2, 4, 4, 0, 0)
-    return b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + pairs + tensor + bytes(64)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + pairs + tensor
+    return head + bytes(-len(head) % 32 + 64)
 
 
 def _lengths(data: bytes) -> None:
