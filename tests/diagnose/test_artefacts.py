@@ -113,3 +113,11 @@ def test_no_rule_stands_by_likeness_where_figures_contradict_each_other(read):
 @pytest.mark.parametrize("text", [ALL_ZERO, OOM.replace("1.19 GiB is free", "99.00 GiB is free")])
 def test_what_was_set_aside_is_no_budget(read, text):
     assert read(text).budgets == ()
+
+
+def test_free_and_held_that_are_more_than_the_device_prove_no_limit_of_the_platform(read):
+    told = read(OOM.replace("1.19 GiB is free", "20.00 GiB is free"))
+    assert told.facts.value("oom.free_suffices", "cuda:0") is None
+    assert "LIM002" not in {finding.rule for finding in told.findings}
+    assert told.budgets == ()
+    assert any("20.00 GiB + 22.09 GiB / 23.69 GiB" in note for note in told.notes)

@@ -73,8 +73,8 @@ def _tried(match: re.Match[str], line: Line) -> Iterable[LogEvent]:
     if text == line.text and line.text.rstrip().endswith("B."):  # the sentences on a line each, and cut after some
         text = joined(line, (" memory in use",), _BEGINNINGS, 3)
     before, statement = text[: match.start()], _said_once(text[match.start() :])
-    fields, device = _amounts(statement)
     who = _who(before)
+    fields, device = _amounts(statement, who["backend"])
     if limit := _BLOCK_LIMIT.search(before):
         fields["buffer_limit_bytes"] = int(limit[1]) * GIB
         who["backend"] = who["backend"] or "xpu"
@@ -133,7 +133,7 @@ _BLOCK_LIMIT = re.compile(r"can NOT allocate memory block with size larger than 
 """Intel's first drivers give blocks of up to 4 GiB."""
 
 
-def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
+def _amounts(statement: str, backend: FieldValue = None) -> tuple[dict[str, FieldValue], int | None]:
     sizes = {name: _size_before(statement, label) for name, label in _SIZES.items()}
     found = {name: amount for name, amount in sizes.items() if amount is not None and 0 <= amount < _UNKNOWN_SIZE}
     unsized = any(amount is not None and not _known(amount) for amount in sizes.values())
@@ -179,7 +179,7 @@ def _amounts(statement: str) -> tuple[dict[str, FieldValue], int | None]:
         "capacity_unknown": unknown or (True if "17179869184" in statement else None),
     }
     device = old[1] if old else new[1] if new else None
-    return _without_contradictions(_without_zeros(fields)), integer(device)
+    return _without_contradictions(_without_zeros(fields), backend), integer(device)
 
 
 def _each_once(entries: Iterable[tuple[int | None, int | None]]) -> tuple[tuple[int | None, int | None], ...]:
@@ -214,10 +214,12 @@ def _without_zeros(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
     return {**kept, "zeros_set_aside": True}
 
 
-def _without_contradictions(fields: dict[str, FieldValue]) -> dict[str, FieldValue]:
+def _without_contradictions(fields: dict[str, FieldValue], backend: FieldValue) -> dict[str, FieldValue]:
     """The fields without figures that cannot all be true; `contradictory` names these, for which is wrong is not known.
 
-    What is free is no more than there is, what is allocated no more than what is reserved, and no device has petabytes.
+    What is free is no more than there is, nor is that with what is held, unless more is held than there is (a driver
+    that moves memory to the host tells so; Intel's counts as free what a process cannot have). What is allocated is no
+    more than what is reserved, and no device has petabytes.
     """
     told: list[str] = []
     aside: set[str] = set()
@@ -236,6 +238,12 @@ def _without_contradictions(fields: dict[str, FieldValue]) -> dict[str, FieldVal
             continue
         told.append(f"{format_bytes(smaller)} / {format_bytes(larger)}")
         aside |= {less, more}
+    total, free = size_of("total_bytes"), size_of("free_bytes")
+    held = max((value for name in ("allocated_bytes", "reserved_bytes") if (value := size_of(name))), default=0)
+    sums_up = not aside and backend != "xpu"
+    if sums_up and total and free is not None and held <= _ROUNDED * total + MIB < free + held:
+        told.append(f"{format_bytes(free)} + {format_bytes(held)} / {format_bytes(total)}")
+        aside |= {"free_bytes", "total_bytes", "allocated_bytes", "reserved_bytes"}
     if aside & {"allocated_bytes", "reserved_bytes"}:
         aside |= {"allocated_bytes", "reserved_bytes", "reserved_unallocated_bytes"}
     if not told:

@@ -360,6 +360,18 @@ OLD = (
             ("total_bytes",),
         ),
         (NEW.format(free="1.00 GiB", allocated="30.00 GiB"), (), ("allocated_bytes", "total_bytes", "free_bytes")),
+        (
+            NEW.format(free="20.00 GiB", allocated="9.00 GiB"),
+            ("free_bytes", "total_bytes", "allocated_bytes", "reserved_bytes"),
+            ("requested_bytes",),
+        ),
+        (
+            NEW.format(free="20.00 GiB", allocated="9.00 GiB").replace("CUDA", "XPU"),
+            (),
+            ("free_bytes", "allocated_bytes"),
+        ),
+        (NEW.format(free="14.00 GiB", allocated="8.75 GiB"), (), ("free_bytes", "allocated_bytes", "total_bytes")),
+        (OLD.format(allocated="22.90 GiB", reserved="22.95 GiB"), (), ("free_bytes", "total_bytes")),
     ],
 )
 def test_figures_that_cannot_all_be_true_are_set_aside(text, aside, kept):
