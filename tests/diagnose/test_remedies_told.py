@@ -213,3 +213,13 @@ def test_a_smaller_share_leaves_and_does_not_free():
         if remedy.set and remedy.set.go == "up" and "utilization" in remedy.set.knob and remedy.frees
     ]
     assert {remedy.effect.value for remedy in share} == {"gives-the-pool"}
+
+
+def test_what_is_live_is_not_taken_for_weights():
+    found = ask(
+        "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 9.77 GiB total capacity; 9.20 GiB"
+        " already allocated; 5.00 MiB free; 9.21 GiB reserved in total by PyTorch)\n"
+    )
+    (placed,) = [finding for finding in found.findings if finding.rule == "CAP013"]
+    assert {remedy.id for remedy in placed.remedies} >= {"fewer-bits", "several-devices"}
+    assert all(remedy.frees_bytes is None and remedy.enough is None for remedy in placed.remedies)
