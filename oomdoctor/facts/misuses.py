@@ -137,9 +137,11 @@ class MisuseFinder:
                 program=program, version=version, spans=spans
             )
             return Misuse(what, "refused", why, N_("There it is called") if setting.lines else "", setting.lines, where)
-        if value is None or not here[0].takes_value or not (refusal := knob.refusal(value, version)):
+        if value is None or not here[0].takes_value:
             return None
-        if knob.takes not in ("choice", "text"):
+        if (unfit := knob.no_number(value)) is not None:
+            return Misuse(what, "refused", unfit, "", (), where)
+        if knob.takes not in ("choice", "text") or not (refusal := knob.refusal(value, version)):
             return None  # `32k` and `auto` are numbers to some versions
         allowed = [item.values for item in knob.choices if version is None or within(version, item.since, item.until)]
         names = list(dict.fromkeys(value for values in allowed for value in values))
@@ -152,6 +154,12 @@ class MisuseFinder:
             N_("{program} takes {values}").format(program=of, values=some),
             (),
             where,
+        )
+
+    def knows(self, program: str, option: str) -> bool:
+        """Whether the tables speak of an option by this very name, so that it was judged."""
+        return option in self._options(program) or any(
+            known.framework == program and known.option == option for known in self.misuses.known
         )
 
     def _stranger(self, program: str, name: str, what: str, where: str) -> Misuse | None:

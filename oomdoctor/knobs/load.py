@@ -42,6 +42,14 @@ SYSTEMS = {
 """What starts a program and bounds it, with how it is called: `host.orchestrator` says which it was."""
 _UNITS = {"G": ("M", "G"), "g": ("m", "g"), "Gi": ("Mi", "Gi"), "GB": ("MB", "GB")}
 """How a spelling writes MiB and GiB, by what it calls a GiB. The last is WSL's, whose GB is one of 2^30 bytes."""
+WITHIN = {
+    "at least 1": N_("It is at least 1"),
+    "share": N_("It is a share of the card's memory, above 0 and up to 1"),
+}
+"""What a knob may demand of its number, in words."""
+_OWN_CHOICE = ("auto", "all", "max", "none", "None", "-1", "")
+"""By which programs take their own default, or what fits."""
+_ANY_NUMBER = re.compile(r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[kKmMgGtT]?")
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
 
@@ -106,6 +114,8 @@ class Knob:
     """Values that people try and no version accepts."""
     evidence: tuple[str, ...]
     note: str
+    within: str = ""
+    """What is demanded of its number, one of WITHIN; empty where that is not known."""
 
     def spelled(self, version: str | None, system: str | None = None) -> tuple[Spelling, ...]:
         """The spelling in a version (none where it does not exist there); all of them where it is unknown.
@@ -135,6 +145,33 @@ class Knob:
         fitting = [item for item in self.choices if version is None or within(version, item.since, item.until)]
         if fitting and not any(value in item.values for item in fitting):
             return f"{value!r} is not one of {', '.join(fitting[-1].values)}"
+        return None
+
+    def no_number(self, value: str) -> str | None:
+        """Why a number is asked for and no version can take this for one; None where some may (`32k`, `auto`).
+
+        What a shell still puts in place (`$N`) is not judged.
+        """
+        if self.takes not in ("integer", "number") or value in _OWN_CHOICE or re.search(r"[$<{]", value):
+            return None
+        words = value.split()
+        if not all(_ANY_NUMBER.fullmatch(word) for word in words):
+            kind = N_("It takes a whole number, and {value} is none")
+            return (kind if self.takes == "integer" else N_("It takes a number, and {value} is none")).format(
+                value=value
+            )
+        number = _plain_number(value)
+        if number is None or not self.within:
+            return None
+        fits = number >= 1 if self.within == "at least 1" else 0 < number <= 1
+        return None if fits else WITHIN[self.within]
+
+
+def _plain_number(value: str) -> float | None:
+    """None for several numbers, and for one with a unit."""
+    try:
+        return float(value)
+    except ValueError:
         return None
 
 
@@ -209,7 +246,7 @@ def read_knobs(path: Path) -> Knobs:
 
 _KEYS = (
     *("id", "framework", "component", "effect", "cost", "default", "takes", "spellings", "choices", "never"),
-    *("evidence", "note"),
+    *("evidence", "note", "within"),
 )
 
 
@@ -225,6 +262,9 @@ def _knob(section: Section) -> Knob:
         section.place.refuse("a knob needs at least one spelling")
     if bool(choices) != (takes == "choice"):
         section.place.refuse("choices belong to a knob that takes a choice, and only there")
+    bounds = section.text("within", "")
+    if bounds and (bounds not in WITHIN or takes not in ("integer", "number")):
+        section.entries["within"].place.refuse(f"'within' is one of {', '.join(WITHIN)}, and of a number")
     return Knob(
         id=name,
         framework=_one_of(section, "framework", FRAMEWORKS),
@@ -238,6 +278,7 @@ def _knob(section: Section) -> Knob:
         never=section.texts("never"),
         evidence=section.texts("evidence"),
         note=" ".join(section.text("note", "").split()),
+        within=bounds,
     )
 
 

@@ -15,11 +15,14 @@ from ..knobs.misuses import ALLOCATOR_VARIABLES, load_misuses
 from ..language import N_, _
 from ..model.diagnosis import Misuse
 from ..readers.log.launch import server_options
+from .command import ENGINES
 from .finding import Finding, Level
 from .setup import Setup
 
 _MOST_SCRIPT_BYTES = 1 << 20
 _MOST = 12
+_EVERYWHERE = {"model", "model-id", "model-path", "host", "hostname", "port"}
+"""Options that say what is served where, which no version lacks."""
 _LEVELS = {"refused": Level.FAIL, "ignored": Level.WARN, "unsafe": Level.WARN}
 _OPTION_FILES = {
     "vllm": (
@@ -48,12 +51,42 @@ def check_words(setup: Setup) -> Iterable[Finding]:
     strangers = list(_strangers(setup, {what for what, outcome in seen}))
     yield from strangers
     yield from _allocator(setup, any(misuse.where == "environment" for misuse in misuses))
+    told = {what.split(" ")[0] for what, _outcome in seen} | {each.seen.split(" ")[0] for each in strangers}
+    unchecked = list(_unchecked(setup, told))
+    if unchecked:
+        names = _(", ").join(unchecked[:_MOST]) + (" …" if len(unchecked) > _MOST else "")
+        yield Finding(
+            "options.unchecked",
+            Level.UNSEEN,
+            _("Not checked: {names}").format(names=names),
+            _("{versioned} may have these options or not, and what they take is not known here").format(
+                versioned=_versioned(setup)
+            ),
+        )
     if setup.command.words and not misuses and not strangers and setup.command.engine:
         yield Finding(
             "options",
             Level.FINE,
-            _("No option of the command is known to be wrong for {versioned}").format(versioned=_versioned(setup)),
+            (
+                _("No other option of the command is known to be wrong for {versioned}")
+                if unchecked
+                else _("No option of the command is known to be wrong for {versioned}")
+            ).format(versioned=_versioned(setup)),
         )
+
+
+def _unchecked(setup: Setup, told: set[str]) -> Iterator[str]:
+    """Options that neither the tables nor the installed engine's source name, and that are not told as wrong."""
+    finder = MisuseFinder(setup.interpreter.versions, load_knobs(), load_misuses())
+    for program, options in server_options(setup.command.text):
+        source = _source(setup, program) if program in setup.interpreter.versions else ""
+        for name, _value in options if program in ENGINES else ():
+            plain = name.replace("_", "-")
+            if plain in _EVERYWHERE or finder.knows(program, plain) or f"--{name}" in told:
+                continue
+            stem = re.escape(plain.split(".")[0].removeprefix("no-")).replace(r"\-", "[-_]")
+            if not re.search(rf"(?<![A-Za-z0-9]){stem}(?![A-Za-z0-9_-])", source):
+                yield f"--{name}"
 
 
 def _versioned(setup: Setup) -> str:

@@ -142,6 +142,57 @@ def test_an_option_that_the_installed_engine_does_not_name(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ("--max-model-len banana", True),
+        ("--max-model-len 32k", False),
+        ("--max-model-len auto", False),
+        ("--max-model-len -1", False),
+        ("--max-model-len $LENGTH", False),
+        ("--max-model-len 0", True),
+        ("--max-num-seqs 0", True),
+        ("--max-num-seqs 1", False),
+        ("--max-num-seqs -3", True),
+        ("--tensor-parallel-size two", True),
+        ("--gpu-memory-utilization 24GiB", True),
+        ("--gpu-memory-utilization 90%", True),
+        ("--gpu-memory-utilization 90", True),
+        ("--gpu-memory-utilization 0", True),
+        ("--gpu-memory-utilization .9", False),
+        ("--gpu-memory-utilization 9e-1", False),
+    ],
+)
+@pytest.mark.parametrize("versions", [{}, {"vllm": "0.11.0"}])
+def test_a_value_that_is_no_such_number_is_wrong(options: str, wrong: bool, versions: dict[str, str]) -> None:
+    found = list(check_words(setup("vllm", "serve", "m", *options.split(" "), versions=versions)))
+    assert [(each.level, each.seen) for each in found if each.check == "setting"] == (
+        [(Level.FAIL, f"{options} is not accepted")] if wrong else []
+    )
+    assert levels(found, "options") == ([] if wrong else [Level.FINE])
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("vllm serve m --gpu-mem 24GiB", "--gpu-mem"),
+        ("llama-server -m x.gguf --bogus --port 80 -c 8", "--bogus"),
+        ("python -m sglang.launch_server --model-path m --zorb 1 --tp-size 2", "--zorb"),
+    ],
+)
+def test_an_option_of_which_nothing_is_known_is_not_fine(command: str, names: str) -> None:
+    found = list(check_words(setup(*command.split(" "))))
+    unchecked = only(found, "options.unchecked")
+    assert (unchecked.level, unchecked.seen) == (Level.UNSEEN, f"Not checked: {names}")
+    assert only(found, "options").seen.startswith("No other option")
+
+
+def test_an_option_that_is_told_is_not_told_again_as_not_checked() -> None:
+    found = list(check_words(setup("vllm", "serve", "m", "--gpu-memory-utilisation", "0.8")))
+    assert levels(found, "setting") == [Level.FAIL]
+    assert levels(found, "options.unchecked") == []
+
+
+@pytest.mark.parametrize(
     "name", ["PYTORCH_CUDA_ALOC_CONF", "PYTORCH_ALLOC_CONFIG", "CUDA_VISIBLE_DEVICE", "TORCH_CUDA_ALLOC_CONF"]
 )
 def test_a_variable_that_is_nearly_one_that_is_read(name: str) -> None:
