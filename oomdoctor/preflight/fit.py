@@ -70,8 +70,29 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     trains = is_training(setup)
     if not trains:
         yield judged
+        yield from _too_long(model, settings)
     if trains or setup.command.program in LAUNCHERS:
         yield training_finding(setup, stored, Card(name, settings.limit_bytes, free), trains=trains)
+
+
+def _too_long(model: Model, settings: Settings) -> Iterable[Finding]:
+    """A context beyond the length that the model names for itself: it may fit the card and still not be served."""
+    longest = model.architecture.longest
+    if longest is None or settings.context <= longest:
+        return
+    why = _("The model was made for {longest} tokens, less than the context asked for").format(longest=f"{longest:,}")
+    if settings.engine.name == "vllm":
+        why = _(
+            "{why}; vLLM does not start then, unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 or scaled positions allow it"
+        ).format(why=why)
+    yield Finding(
+        "fit.length",
+        Level.WARN,
+        _("A context of {context} tokens is longer than the model's own").format(context=f"{settings.context:,}"),
+        why,
+        _("Ask for {longest} tokens at most").format(longest=f"{longest:,}"),
+        figures={"context": settings.context, "longest_context": longest},
+    )
 
 
 class _NoCard(Exception):

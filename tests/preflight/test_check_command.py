@@ -200,6 +200,23 @@ def test_requests_that_wait_are_no_failure_of_a_launch_line(model: Path) -> None
     assert only(check_fit(asked), "fit").level is Level.WARN
 
 
+@pytest.mark.parametrize(
+    ("command", "longer"),
+    [
+        (("vllm", "serve", "m", "--max-model-len", "200000"), True),
+        (("vllm", "serve", "m", "--max-model-len", "131072"), False),
+        (("python", "-m", "sglang.launch_server", "--context-length", "200000"), True),
+    ],
+)
+def test_a_context_beyond_the_models_own_is_told(model: Path, command: tuple[str, ...], longer: bool) -> None:
+    given = setup(*command, cards=(card(total=800 * GIB),), asked=Asked(model=model))
+    found = [each for each in check_fit(given) if each.check == "fit.length"]
+    assert [each.level for each in found] == [Level.WARN] * longer
+    if longer:
+        assert "131,072" in found[0].why
+        assert ("VLLM_ALLOW_LONG_MAX_MODEL_LEN" in found[0].why) == (command[0] == "vllm")
+
+
 def test_a_cap_in_the_environment_limits_the_model(model: Path) -> None:
     variables = {"PYTORCH_CUDA_ALLOC_CONF": "per_process_memory_fraction:0.1"}
     given = setup(cards=(card(),), asked=Asked(model=model, context=512), variables=variables)
