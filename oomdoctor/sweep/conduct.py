@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ..errors import BundleError
 from ..estimate.budget import FITS
 from ..language import N_, _, ngettext
-from .map import How, Map, draw_map
+from .map import UNSURE, How, Map, draw_map
 from .measure import CannotRun, Recipe, measure
 from .outcomes import Attempt, Kind
-from .plan import next_cell
+from .plan import next_cell, plane_of
 from .process import Interrupted, adopt_orphans
 from .state import State
 from .variables import Cell, Variable, values_of
@@ -94,7 +94,13 @@ def _next(now: Map, wishes: Wishes) -> Cell | None:
         if outcome.kind is Kind.RAN and len(outcome.attempts) < wishes.repeat:
             return cell
     safe = [cell for cell, entry in now.entries.items() if entry.how is How.MEASURED and entry.fits == FITS]
-    predicted = [cell for cell, entry in now.entries.items() if entry.how is How.PREDICTED]
+    # Where a prediction was contradicted, what it says of the settings between is no answer: they are run.
+    wrong = {growth.plane for growth in now.growths if growth.contradicted_by is not None}
+    predicted = [
+        cell
+        for cell, entry in now.entries.items()
+        if entry.how is How.PREDICTED and not (entry.fits == UNSURE and plane_of(now.known.variables, cell) in wrong)
+    ]
     if wishes.every:
         predicted = []
     fitting = [cell for cell in predicted if now.entries[cell].fits == FITS]

@@ -83,3 +83,37 @@ def test_stopped_anywhere_and_called_again_it_ends_the_same(tmp_path: Path, monk
         assert first.signal == signal.SIGINT, at
         assert "goes on from here" in first.stopped
         assert shown(conducted(folder, monkeypatch, Stopped(0))) == shown(whole)
+
+
+def test_where_a_prediction_was_contradicted_the_settings_between_are_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that nothing shows: what is predicted to fit fails, and the settings before it are not left open."""
+    variables, _ = parse_variables(["context=512,1024,2048", "concurrency=1,2,4"])
+    ran: list[tuple[int, int]] = []
+
+    def measure(_recipe: object, values: dict[str, str], _folder: Path, _say: object) -> Attempt:
+        context, concurrency = int(values["context"]), int(values["concurrency"])
+        ran.append((context, concurrency))
+        held = 30 * MIB + context * concurrency * (MIB // 50)
+        if held > 130 * MIB:
+            return Attempt(Kind.OUT_OF_MEMORY, detail="Out of memory.")
+        peak = Peak(HOST, held, "read", exact=True, total_bytes=1024 * MIB, available_bytes=1024 * MIB)
+        return Attempt(Kind.RAN, peaks=(peak,), seconds=1.0)
+
+    def told(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(conduct, "adopt_orphans", lambda: None)
+    monkeypatch.setattr(conduct, "measure", measure)
+    measured = Measured(RECIPE.command, (), ("context", "concurrency"), None, (), RECIPE.digest)
+    state = State(tmp_path / "swept", measured, variables, fresh=False)
+    try:
+        swept = conduct.sweep(variables, RECIPE, Wishes(on=HOST), state, told, told, told)
+    finally:
+        state.close()
+    assert (2048, 4) in ran
+    assert {(1024, 4), (2048, 2)} <= set(ran)
+    assert swept.stopped == ""
+    assert {entry.how for entry in swept.map.entries.values()} <= {How.MEASURED, How.OUT_OF_MEMORY}
+    assert list(swept.map.safe.values()) == [(2, 1)]
