@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import BundleError
-from ..language import _
+from ..language import N_, _
 from .records import Records, bounded_lines, read_lines
 from .write import SCHEMA
 
@@ -52,25 +52,25 @@ class StoredBundle:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether `path` is a folder that says it is an incident bundle (of any version). Never raises."""
+    """Whether `path` is a folder that says it is an incident bundle (of any version), or holds its records.
+
+    Never raises.
+    """
     try:
-        return str(_read_manifest(path).get("schema", "")).startswith(_SCHEMA_FAMILY)
+        told = str(_read_manifest(path).get("schema", "")).startswith(_SCHEMA_FAMILY)
     except BundleError:
-        return _lacks_only_manifest(path)
+        told = False
+    return told or _has_records(path)
 
 
 def read_bundle(path: Path) -> StoredBundle:
     """Read the bundle in the folder `path`.
 
-    Raises BundleError when it is no bundle, is of a version this one does not know, or its manifest cannot be read.
-    All else that is missing, damaged or refused is said in the result.
+    Raises BundleError when it is no bundle, or of a version this one does not know. All else that is missing, damaged
+    or refused is said in the result; so is a manifest, where the records are there.
     """
     refused: list[str] = []
-    if _lacks_only_manifest(path):
-        manifest: dict[str, Any] = {"schema": SCHEMA}
-        refused.append("manifest.json: it was never written")
-    else:
-        manifest = _read_manifest(path)
+    manifest = _manifest(path, refused)
     schema = manifest.get("schema")
     if schema != SCHEMA:
         if isinstance(schema, str) and schema.startswith(_SCHEMA_FAMILY):
@@ -111,9 +111,28 @@ def read_bundle(path: Path) -> StoredBundle:
     )
 
 
-def _lacks_only_manifest(bundle: Path) -> bool:
-    """The supervisor was killed, or the disk was full, as it had opened its records and nothing else was written."""
-    return not os.path.lexists(bundle / "manifest.json") and (bundle / "supervisor.records").is_file()
+def _has_records(bundle: Path) -> bool:
+    return (bundle / "supervisor.records").is_file()
+
+
+def _manifest(bundle: Path, refused: list[str]) -> Mapping[str, Any]:
+    """The manifest, or an empty one of this version beside records that are worth reading without it."""
+    file = bundle / "manifest.json"
+    if not _has_records(bundle):
+        return _read_manifest(bundle)
+    if not os.path.lexists(file):
+        # The supervisor was killed, or the disk was full, as it had opened its records and nothing else was written.
+        refused.append(N_("manifest.json: it was never written"))
+        return {"schema": SCHEMA}
+    try:
+        manifest = _read_manifest(bundle)
+    except BundleError:
+        refused.append(N_("manifest.json: it cannot be read, so how the command was called is not known"))
+        return {"schema": SCHEMA}
+    if not str(manifest.get("schema", "")).startswith(_SCHEMA_FAMILY):
+        refused.append(N_("manifest.json: it is none of oomdoctor's, so how the command was called is not known"))
+        return {"schema": SCHEMA}
+    return manifest
 
 
 def _read_manifest(bundle: Path) -> dict[str, Any]:

@@ -92,6 +92,33 @@ def test_what_is_no_bundle_is_refused_in_words(tmp_path, text, words):
         read_bundle(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "cannot be read"),
+        ('{"schema": "oomdoctor.bun', "cannot be read"),
+        ("[]", "cannot be read"),
+        ("{}", "none of oomdoctor's"),
+        ('{"schema": "x", "format": 99}', "none of oomdoctor's"),
+    ],
+)
+def test_records_are_read_beside_a_manifest_that_tells_nothing(written, text, words):
+    (written / "manifest.json").write_text(text)
+    assert is_bundle(written)
+    bundle = read_bundle(written)
+    assert bundle.supervisor.records
+    assert bundle.manifest == {"schema": SCHEMA}
+    (sentence,) = bundle.refused
+    assert sentence.startswith("manifest.json: ")
+    assert words in sentence
+
+
+def test_records_beside_a_manifest_of_a_later_version_are_left_alone(written):
+    (written / "manifest.json").write_text('{"schema": "oomdoctor.bundle/99"}')
+    with pytest.raises(BundleError, match="this version of oomdoctor reads"):
+        read_bundle(written)
+
+
 def test_no_manifest_or_one_elsewhere(tmp_path):
     assert not is_bundle(tmp_path)
     assert not is_bundle(tmp_path / "none")
