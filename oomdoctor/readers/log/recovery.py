@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ...model.events import EventKind, LogEvent
-from .family import Family, Line, Pattern
+from .family import Build, Family, Line, Pattern
 from .prefixes import strip_log_header
 from .prose import mentioned, quoted
 from .statement import event
@@ -19,7 +19,8 @@ _FEWEST_STEPS = 3
 """Steps that follow a failure; fewer may be another rank's, on its way to wait for the one that failed."""
 
 _RAN_OUT = re.compile(
-    r"out[ -]of[ -]memory|\bOOM\b|OutOfMemory|MemoryError|RESOURCE_EXHAUSTED|cannot allocate memory|unable to allocate",
+    r"out[ -]of[ -]memory|\bOOM\b|OutOfMemory|MemoryError|RESOURCE_EXHAUSTED|cannot allocate memory|unable to allocate"
+    r"|[显内]存不足",
     re.IGNORECASE,
 )
 _STEP = re.compile(
@@ -27,12 +28,14 @@ _STEP = re.compile(
     r"|requests?|prompt|image|file|frame|document|doc|task|trial|chunk|row|item)"
     r"(?![a-z_-]|[ _-]?size)[\"']?\s{0,3}[:=#\[(]{0,2}\s{0,3}(?P<number>[0-9]{1,9})(?![0-9.])"
 )
+_STEP_IN_CHINESE = re.compile(r"第 ?(?P<number>[0-9]{1,9}) ?(?P<what>步|轮|批|次迭代|个(?:批次|样本|周期|请求))")
 _BAR = re.compile(r"(?P<number>[0-9]{1,9})/[0-9]{1,9} \[[0-9:]{4,9}<")
 _FINISHED = re.compile(
     r"(?i)(?:^\W{0,4}|\b(?:info|result|status)\b\W{1,4})(?:done[.!]?\s*(?:$|best|saved|total|in )"
     r"|(?:all |the )?(?:training|fine-?tuning|evaluation|inference|job|run|test|script|program|process)s?"
     r"(?: \w{1,20}){0,2} (?:is |has |was )?(?:complete[d]?|finished|done|succeeded)\b)"
     r"|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?0\b"
+    r"|(?:训练|微调|评估|推理|任务|运行)(?:已|全部|顺利|成功){0,2}(?:完成|结束)(?!前|后)"
 )
 _SERVED = re.compile(r"\"POST [^\"]{1,300} HTTP/[0-9.]{1,3}\"\W{1,3}2[0-9][0-9]\b")
 _ENDED = re.compile(
@@ -55,6 +58,21 @@ _WORDS = re.compile(
     r"|(?P<skip>skip(?:ping|ped) (?:this |the |a )?"
     r"(?:batch|sample|step|request|prompt|image|frame|example|item|trial)))\b"
 )
+_CHINESE = {
+    "skip": (r"跳过(?:了|该|此|这|本|当前|一个|个){0,2} ?(?:批次?|样本|步|请求|图片|帧|任务)", ("跳过",)),
+    "smaller": (
+        r"(?:已|正在|自动)(?:自动)?(?:将)?(?:减小|降低|减半|缩小|调小)(?:了)? ?(?:批次?|batch|分块|窗口)",
+        ("减小", "降低", "减半", "缩小", "调小"),
+    ),
+    "retry": (r"(?:用|以)(?:更小|较小|一半)的? ?(?:批次?|batch|分块)\S{0,6}重试", ("重试",)),
+    "fallback": (
+        r"(?:已|正在|自动)(?:自动)?(?:回退|退回|切换|改用|转移)[到至为用]? ?(?:CPU|cpu)",
+        ("回退", "退回", "切换", "改用", "转移"),
+    ),
+}
+"""What a program says it does, by `_HOW`: the words, and the anchors of which one is in them."""
+_WORDS_IN_CHINESE = re.compile("|".join(words for words, _ in _CHINESE.values()))
+_ADVISED = re.compile(r"请(?!求)|建议|可以|可尝试|如果|若|应当|应该|需要|没有|未|无法|不能")
 _HOW = {"retry": "retry", "smaller": "smaller-batch", "fallback": "fallback", "skip": "skipped-batch"}
 
 
@@ -73,6 +91,19 @@ def _said(match: re.Match[str], line: Line) -> LogEvent | None:
 _OF_LOADING = re.compile(r"(?i)\b(?:error|failed|failure|unable|could not|cannot)\b[^.]{0,40}\bload(?:ing)?\b")
 
 
+def _said_in_chinese(how: str) -> Build:
+    """`已跳过该批次`, as above; not what the program advises."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if _ADVISED.search(line.text[: match.start()]) or quoted(line.text, match.start()):
+            return None
+        if not any(_RAN_OUT.search(text) for text in (line.text, *line.preceding(_NEAR))):
+            return None
+        return event(EventKind.RECOVERED, line, how=how)
+
+    return build
+
+
 def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     """A failure after which the program counts on, or another start of it does."""
     if any(_RAN_OUT.search(text) for text in line.following(2)):
@@ -80,7 +111,9 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     after = [strip_log_header(text) for text in line.following(_AHEAD)]
     ahead = next((place for place, text in enumerate(after) if _RAN_OUT.search(text)), len(after))
     after = after[:ahead]  # of what comes later the later failure tells
-    if len(after) < 2 or any(_WORDS.search(text) for text in (line.text, *after[:_NEAR])):
+    if len(after) < 2 or any(
+        words.search(text) for text in (line.text, *after[:_NEAR]) for words in (_WORDS, _WORDS_IN_CHINESE)
+    ):
         return None  # in the second case its own words tell
     steps = _steps(after)
     finished = any(_FINISHED.search(text) for text in after)
@@ -106,7 +139,7 @@ def _steps(texts: Sequence[str]) -> list[int]:
     """The rising numbers of the counter that most lines print."""
     counters: dict[str, list[int]] = {}
     for text in texts:
-        for found in (*_STEP.finditer(text), *_BAR.finditer(text)):
+        for found in (*_STEP.finditer(text), *_STEP_IN_CHINESE.finditer(text), *_BAR.finditer(text)):
             what = found.groupdict().get("what") or "bar"
             numbers = counters.setdefault(what.lower(), [])
             if not numbers or int(found["number"]) > numbers[-1]:
@@ -135,6 +168,12 @@ FAMILY = Family(
             for led_by, anchors in _LED_BY.items()
             for anchor in anchors
         ),
+        *(
+            Pattern(anchor, words, _said_in_chinese(_HOW[how]))
+            for how, (words, anchors) in _CHINESE.items()
+            for anchor in anchors
+        ),
+        Pattern("存不足", r"[显内]存不足", _went_on),
         Pattern("out of memory", r"(?i)out of memory", _went_on),
         Pattern("MemoryError", r"MemoryError\b", _went_on),
         Pattern("OOM Killed", r"OOM Killed", _went_on),

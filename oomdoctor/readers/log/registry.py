@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     accelerator_errors,
+    chinese,
     containers,
     derived_engines,
     headlines,
@@ -67,6 +68,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     model_dimensions.FAMILY,
     versions.FAMILY,
     recovery.FAMILY,
+    chinese.FAMILY,
     headlines.FAMILY,
 )
 """In the order in which the patterns of one line are tried."""
