@@ -95,7 +95,7 @@ def analyze(
         )
     deliver_report(redacted(diagnosis, redact, pseudonyms), chosen, output)
     for note in diagnosis.notes:
-        say(note)
+        say(told(note))
     if configuration is not None and not any(name.startswith("model.") for name in diagnosis.facts):
         say(_("{configuration} tells no dimension of a model that could be read").format(configuration=configuration))
     read_off = output is None and chosen == "terminal" and is_terminal(sys.stdout) and diagnosis.nothing_read

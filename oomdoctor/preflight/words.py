@@ -12,7 +12,7 @@ from pathlib import Path
 from ..facts.misuses import MisuseFinder
 from ..knobs.load import load_knobs
 from ..knobs.misuses import ALLOCATOR_VARIABLES, load_misuses
-from ..language import N_, _
+from ..language import N_, _, told
 from ..model.diagnosis import Misuse
 from ..readers.log.launch import server_options
 from .command import ENGINES
@@ -157,13 +157,13 @@ def _finding(misuse: Misuse, setup: Setup) -> Finding:
         "torch" not in setup.interpreter.versions
     ):
         said = N_("{what} is read by nobody in some versions")
-    why = misuse.why if misuse.why.endswith(".") else f"{misuse.why}."
+    why = told(misuse.why)
     return Finding(
         "setting",
         _LEVELS[misuse.outcome],
         _(said).format(what=misuse.what),
-        why,
-        misuse.instead,
+        why if why.endswith((".", "。")) else _("{what}.").format(what=why),
+        told(misuse.instead),
         misuse.lines,
         {"where": misuse.where, "outcome": misuse.outcome},
     )

@@ -218,3 +218,18 @@ def test_what_is_listed_of_click_is_what_click_says() -> None:
     listed = [text for text in CLICK_TEXTS if text != "Usage: "]
     shown = source.replace("\\n", "\n").replace("\\t", "\t")
     assert [text for text in listed if f'"{text}"' not in shown and f"'{text}'" not in shown] == []
+
+
+def test_what_a_setting_is_refused_for_is_in_chinese() -> None:
+    text = re.sub(r"\s", "", said(["check", "--", "vllm", "serve", "model", "—max-model-len", "3"]))
+    assert "短横不是ASCII字符" in text
+    assert "请用两个ASCII连字符书写" in text
+    assert "The dashes" not in text
+
+
+def test_the_notes_of_a_diagnosis_are_in_chinese(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    text = said(["analyze", "a.log", "b.log"])
+    assert "输入中各故障的时间无法比较" in text
+    assert "cannot be compared" not in text
