@@ -109,6 +109,17 @@ def facts(swept: Swept) -> tuple[str, ...]:
         lines.append(
             _("predicted to leave it too, not tried: {settings}").format(settings=_settings(found, found.promising))
         )
+    open_still = [
+        cell
+        for cell, entry in found.entries.items()
+        if found.safe and (entry.how is How.NOT_KNOWN or entry.fits == UNSURE)
+    ]
+    if open_still:
+        lines.append(
+            _("not tried, so that a larger one may be safe too: {settings}").format(
+                settings=_settings(found, open_still)
+            )
+        )
     if found.squeezed:
         lines.append(
             _(

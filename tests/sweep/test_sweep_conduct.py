@@ -12,6 +12,7 @@ from oomdoctor.sweep.conduct import Swept, Wishes
 from oomdoctor.sweep.map import How
 from oomdoctor.sweep.measure import Recipe
 from oomdoctor.sweep.outcomes import HOST, Attempt, Kind, Peak
+from oomdoctor.sweep.outline import facts
 from oomdoctor.sweep.state import Measured, State
 from oomdoctor.sweep.variables import parse_variables
 
@@ -110,6 +111,10 @@ def test_where_a_prediction_was_contradicted_the_settings_between_are_run(
     state = State(tmp_path / "swept", measured, variables, fresh=False)
     try:
         swept = conduct.sweep(variables, RECIPE, Wishes(on=HOST), state, told, told, told)
+        assert not any("not tried" in line for line in facts(swept))
+        state.forget((Kind.RAN,))
+        few = conduct.sweep(variables, RECIPE, Wishes(on=HOST, most_runs=1), state, told, told, told)
+        assert any("not tried" in line and "concurrency=2" in line for line in facts(few))
     finally:
         state.close()
     assert (2048, 4) in ran
