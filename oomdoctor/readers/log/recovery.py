@@ -111,6 +111,8 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     after = [strip_log_header(text) for text in line.following(_AHEAD)]
     ahead = next((place for place, text in enumerate(after) if _RAN_OUT.search(text)), len(after))
     after = after[:ahead]  # of what comes later the later failure tells
+    if _tests_passed(after):
+        return event(EventKind.RECOVERED, line, how="went-on")
     if len(after) < 2 or any(
         words.search(text) for text in (line.text, *after[:_NEAR]) for words in (_WORDS, _WORDS_IN_CHINESE)
     ):
@@ -128,6 +130,20 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.RECOVERED, line, how="went-on")
 
 
+def _tests_passed(texts: Sequence[str]) -> bool:
+    """A test runner's last word, and no test failed: what a test printed meanwhile ended nothing."""
+    place = next((place for place, text in enumerate(texts) if _ALL_PASSED.search(text)), None)
+    if place is None:
+        ran = next((place for place, text in enumerate(texts) if _RAN_TESTS.match(text)), len(texts))
+        place = next((place for place in range(ran, len(texts)) if _OK.match(texts[place])), None)
+    return place is not None and not any(_ENDED_A_TEST.search(text) for text in texts[: place + 1])
+
+
+_ALL_PASSED = re.compile(r"^\W{0,60}(?:\d{1,6} \w{1,12}, ){0,6}\d{1,6} passed\b.{0,80}\bin \d")
+_RAN_TESTS, _OK = re.compile(r"Ran \d{1,6} tests? in \d"), re.compile(r"OK(?: \(.{1,60}\))?\s*$")
+_ENDED_A_TEST = re.compile(
+    r"(?i)\b\d{1,6} (?:failed|errors?|failures?)\b|^(?:FAILED|ERROR)\b|::\S{1,200} (?:FAILED|ERROR)\b"
+)
 _IS_KILL = re.compile(r"oom[_-]kill|OOM ?Killed|Killed process", re.IGNORECASE)
 
 

@@ -1,0 +1,50 @@
+"""GIVEN a failure that a log prints WHEN what follows shows that it ended nothing THEN the program went on."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from oomdoctor.model.events import EventKind as K
+from oomdoctor.readers.log.engine import read_log
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB."
+CAPTURED = f"tests/test_loop.py::test_retries PASSED\n----- Captured stderr call -----\n{OOM}\n"
+TESTED = f"test_retries (tests.test_loop.Loop) ... {OOM}\nok\n\n" + "-" * 70 + "\nRan 4 tests in 2.1s\n\n"
+
+
+def went_on(text: str) -> bool:
+    events = read_log(io.BytesIO(text.encode()), "a.log").events
+    assert any(event.kind is K.DEVICE_OOM for event in events)
+    return any(event.kind is K.RECOVERED for event in events)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CAPTURED}===== 7 passed in 3.21s =====\n",
+        f"{CAPTURED}===== 7 passed, 2 skipped, 1 warning in 63.21s (0:01:03) =====\n",
+        f"{CAPTURED}1 skipped, 7 passed in 3.21s\n",
+        f"{TESTED}OK\n",
+        f"{TESTED}OK (skipped=1)\n",
+    ],
+)
+def test_what_a_test_printed_that_passed(text):
+    assert went_on(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CAPTURED,
+        f"{CAPTURED}===== 1 failed, 7 passed in 3.21s =====\n",
+        f"{CAPTURED}FAILED tests/test_loop.py::test_other - assert 0\n7 passed in 3.21s\n",
+        f"{CAPTURED}===== 7 passed, 1 error in 3.21s =====\n",
+        f"{TESTED}FAILED (errors=1)\n",
+        f"{OOM}\nOK\n",
+        f"tests/a.py::test_a FAILED\n7 passed in 3.21s\n{OOM}\n",
+    ],
+)
+def test_a_test_that_failed_tells_nothing_of_the_kind(text):
+    assert not went_on(text)
