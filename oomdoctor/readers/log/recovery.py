@@ -113,6 +113,9 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     after = after[:ahead]  # of what comes later the later failure tells
     if _tests_passed(after):
         return event(EventKind.RECOVERED, line, how="went-on")
+    alone = ahead == len(line.following(_AHEAD))
+    if alone and _WARNING.search(line.text) and _got_further(after, _steps(line.preceding(_BEHIND))):
+        return event(EventKind.RECOVERED, line, how="went-on")
     if len(after) < 2 or any(
         words.search(text) for text in (line.text, *after[:_NEAR]) for words in (_WORDS, _WORDS_IN_CHINESE)
     ):
@@ -128,6 +131,26 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
     if is_kill or _restarts(after) or any(_ENDED.search(text) for text in after) or begun_again:
         return event(EventKind.RECOVERED, line, how="restart") if _restarts(after) or begun_again else None
     return event(EventKind.RECOVERED, line, how="went-on")
+
+
+_WARNING = re.compile(
+    r"(?:^|[ :\]])W(?:[0-9]{4})? .{0,200}out of memory|(?i:\b(?:warn|warning)\b.{0,200}\bout of memory)"
+)
+"""The program itself rates the failure as no error: less is needed to believe that it went on."""
+_A_STEPS_END = re.compile(
+    r"(?i)finished|complete[d]?\b|\bdone\b|\bloss\b|\bsaved\b|\baccuracy\b|\bs/(?:step|it)\b|\bit/s\b"
+)
+
+
+def _got_further(texts: Sequence[str], before: Sequence[int]) -> bool:
+    """A step came to its end after a warning, and nothing says that the program ended badly or began again."""
+    if _restarts(texts) or any(_ENDED.search(text) or _ERROR.search(text) for text in texts):
+        return False
+    steps = _steps([text for text in texts if _A_STEPS_END.search(text)])
+    return bool(steps) and (not before or steps[-1] > before[-1])
+
+
+_ERROR = re.compile(r"\b(?:[A-Z]\w{0,60})?(?:Error|Exception)\b|(?i:\b(?:error|fatal|failed|killed)\b)")
 
 
 def _tests_passed(texts: Sequence[str]) -> bool:

@@ -48,3 +48,35 @@ def test_what_a_test_printed_that_passed(text):
 )
 def test_a_test_that_failed_tells_nothing_of_the_kind(text):
     assert not went_on(text)
+
+
+TF = (
+    "2026-02-03 04:05:06.0: W tensorflow/core/common_runtime/bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of "
+    "memory trying to allocate 3.00GiB (rounded to 3221225472)requested by op foo\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "so"),
+    [
+        ("2026-02-03 04:05:09: I epoch 2 finished\n", True),
+        ("step 5 loss 0.5\n", True),
+        ("", False),
+        ("Epoch 2/5\n", False),
+        ("epoch 2 finished\nKilled\n", False),
+        ("epoch 2 finished\nValueError: no such column\n", False),
+        (f"epoch 2 finished\n{TF}", False),
+        ("saving failed\nepoch 2 finished\n", False),
+    ],
+)
+def test_a_warning_after_which_a_step_ends(after, so):
+    assert went_on(f"{TF}{after}") is so
+
+
+def test_an_error_is_no_warning():
+    assert not went_on(f"{OOM}\nepoch 2 finished\n")
+    assert went_on(f"WARNING {OOM}\nepoch 2 finished\n")
+
+
+def test_a_step_of_before_is_no_progress():
+    assert not went_on(f"epoch 2 finished\n{TF}epoch 2 finished\n")
