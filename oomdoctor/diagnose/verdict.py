@@ -82,6 +82,11 @@ def summarise(
         return _nothing_read(inputs)
     in_pieces = any(finding.family == "fragmentation" for finding in findings[:1])
     sentences = [_what_happened(verdict, incidents, budgets, facts, in_pieces=in_pieces)]
+    ended = facts.value("exit.ended_otherwise")
+    if verdict is Verdict.NOT_OUT_OF_MEMORY and ended is not None and incidents and incidents[0].is_memory:
+        # what ended it comes first, or the sentence would say what the verdict denies
+        sentences = [_("The program ended with {ending}, not for want of memory.").format(ending=ended), *sentences]
+        sentences[1] = _("It had gone on after this: {what}").format(what=sentences[1])
     if incidents and incidents[0].then:
         sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
     sentences += of_other_devices(findings, incidents, facts)

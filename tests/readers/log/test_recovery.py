@@ -6,6 +6,8 @@ import io
 
 import pytest
 
+from oomdoctor.diagnose import diagnose
+from oomdoctor.model.diagnosis import Verdict
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.readers.log.engine import read_log
 
@@ -80,3 +82,17 @@ def test_an_error_is_no_warning():
 
 def test_a_step_of_before_is_no_progress():
     assert not went_on(f"epoch 2 finished\n{TF}epoch 2 finished\n")
+
+
+def test_what_ended_it_later_is_named_before_what_did_not(tmp_path):
+    later = (
+        "Traceback (most recent call last):\n  File \"train.py\", line 30, in <module>\n    d[k]\nKeyError: 'labels'\n"
+    )
+    log = f"step 10\n{OOM}\nskipping batch\nstep 11 loss 2.1\nstep 12 loss 2.0\n{later}"
+    (tmp_path / "a.log").write_text(log, encoding="utf-8")
+    diagnosis = diagnose([tmp_path / "a.log"])
+    assert diagnosis.verdict is Verdict.NOT_OUT_OF_MEMORY
+    assert diagnosis.summary.startswith(
+        "The program ended with KeyError, not for want of memory. It had gone on after "
+    )
+    assert "ut of memory" in diagnosis.summary.split(" It had gone on after ")[1]
