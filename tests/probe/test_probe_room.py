@@ -27,12 +27,13 @@ except torch.OutOfMemoryError: caught = True
 
 
 @pytest.mark.parametrize(("mib", "snapshots", "refused"), [
-    (1000, 1, []), (120, 0, ["writing a snapshot"]), (40, 0, ["writing a snapshot", "taking the census"]),
+    (1000, 1, []), (180, 0, ["writing a snapshot"]), (40, 0, ["writing a snapshot", "taking the census"]),
 ])  # fmt: skip
 def test_snapshot_and_census_follow_if_there_is_room(
     harness: Harness, mib: int, snapshots: int, refused: list[str]
 ) -> None:
-    """Under a real limit. A snapshot of a full ring is reckoned to take 211 MiB, a census 64."""
+    """Under a real limit. A snapshot of a full ring is reckoned to take 211 MiB, a census 64, and a thread that
+    allocates for the first time may take 64 of addresses meanwhile."""
     write_stub(harness.folder, "2.14")
     ended = harness.run(harness.script(f"{LEAVE}import torch, pickle\nleave({mib})\n{FAIL}print(caught)"))
     assert ended.stdout == b"True\n", ended.stderr
