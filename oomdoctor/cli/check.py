@@ -13,13 +13,12 @@ from ..errors import UsageError
 from ..language import _
 from .command import SpokenCommand
 from .options import ENGINES, language_option, share, size_option
-from .output import FORMATS, FormName, deliver, is_terminal, say, spare_inputs, text_width
+from .output import FORMATS, FormName, default_format, deliver, is_terminal, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..preflight.look import Outlook
 
 EXIT_STANDS_IN_THE_WAY = 1
-_BY_SUFFIX = {".json": "json", ".md": "markdown", ".html": "html", ".htm": "html"}
 _COUNT = click.IntRange(min=1, max=1 << 30)
 
 
@@ -73,7 +72,7 @@ def check(
     from ..preflight.look import check_all
     from ..preflight.setup import collect
 
-    chosen = output_format or _BY_SUFFIX.get(output.suffix.lower() if output else "", "terminal")
+    chosen = output_format or default_format(output, otherwise="terminal")
     outlook = check_all(collect(command, _asked(model, asked), dict(os.environ)))
     if overhead:
         outlook = _measured(outlook)

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..language import _
 from .command import SpokenCommand
 from .options import ENGINES, NamedPath, language_option, share, shares, size_option
-from .output import FORMATS, FormName, deliver, spare_inputs, text_format, text_width
+from .output import FORMATS, FormName, default_format, deliver, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..estimate.adapters import Lora
@@ -126,7 +126,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
     _all_count(asked)
     found = read_model(model, asked["dtype"], asked["weights"])
-    chosen = output_format or text_format(output)
+    chosen = output_format or default_format(output)
     text = _training(found, asked, chosen, output) if asked["train"] else _inference(found, asked, chosen, output)
     spare_inputs(output, [*model_files(model), asked["lengths"], asked["launch_config"]], _("is the model or was read"))
     deliver(text, output)

@@ -55,11 +55,6 @@ def is_plain() -> bool:
     return not is_terminal(sys.stdout) or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") in _DUMB
 
 
-def text_format(output: Path | None) -> str:
-    """As `default_format`, for what is read and not pasted: plain text in a pipe too."""
-    return default_format(output) if output is not None else "terminal"
-
-
 def soften_streams() -> None:
     """Let what the locale cannot spell become `?`: a page must not die of an arrow."""
     for stream in (sys.stdout, sys.stderr):

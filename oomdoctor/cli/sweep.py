@@ -16,7 +16,7 @@ from ..errors import UsageError
 from ..language import _, ngettext
 from .command import SpokenCommand
 from .options import language_option, share
-from .output import FORMATS, FormName, check_folder, deliver, say, spare_inputs, text_format, text_width
+from .output import FORMATS, FormName, check_folder, default_format, deliver, say, spare_inputs, text_width
 
 if TYPE_CHECKING:
     from ..sweep.conduct import Swept
@@ -110,7 +110,7 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
         raise UsageError(_("--until needs a text"))
     recipe = Recipe(command, environment, asked["timeout"], asked["until"], asked["interval"])
     folder = asked["folder"] or Path("reports") / _name(recipe, tuple(each.name for each in variables))
-    chosen = output_format or text_format(output)
+    chosen = output_format or default_format(output)
     spare_inputs(output, [folder / "sweep.records", *command], _("is the sweep's record or of the command"))
     check_folder(output)
     for note in notes:
