@@ -343,10 +343,12 @@ class MisuseFinder:
 
     def _known(self, known: KnownMisuse, what: str, where: str, lines: tuple[str, ...] = ()) -> Misuse:
         version = self.versions.get(known.framework)
-        span = f"{known.framework} {known.versions}: " if known.versions and version is None else ""
+        open_versions = bool(known.versions) and version is None
+        span = f"{known.framework} {known.versions}: " if open_versions else ""
         if known.knob:
             lines = self.knobs.spell(known.knob, known.value, version).lines
-        return Misuse(what, known.outcome, f"{span}{known.why}", "Instead" if lines else "", lines, where)
+        why, instead = f"{span}{known.why}", "Instead" if lines else ""
+        return Misuse(what, known.outcome, why, instead, lines, where, open_versions)
 
 
 def _plain(refusal: str, framework: str, version: str | None) -> str:

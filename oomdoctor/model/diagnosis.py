@@ -211,6 +211,8 @@ class Misuse:
     lines: tuple[str, ...]
     """What to copy instead."""
     where: str
+    in_some_versions: bool = False
+    """So it is in some versions only, and which one runs is not known; `why` begins with them."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def check_words(setup: Setup) -> Iterable[Finding]:
     seen: set[tuple[str, str]] = set()
     for misuse in misuses[:_MOST]:
         if (misuse.what, misuse.outcome) not in seen:
-            yield _finding(misuse, setup)
+            yield _finding(misuse)
         seen.add((misuse.what, misuse.outcome))
     strangers = list(_strangers(setup, {what for what, outcome in seen}))
     yield from strangers
@@ -151,11 +151,9 @@ def _misuses(setup: Setup) -> Iterator[Misuse]:
         yield from finder.of_code(code, where)
 
 
-def _finding(misuse: Misuse, setup: Setup) -> Finding:
+def _finding(misuse: Misuse) -> Finding:
     said = _OUTCOMES[misuse.outcome]
-    if any(one.versions and one.why in misuse.why for one in load_misuses().known if one.outcome == "ignored") and (
-        "torch" not in setup.interpreter.versions
-    ):
+    if misuse.outcome == "ignored" and misuse.in_some_versions:
         said = N_("{what} is read by nobody in some versions")
     why = told(misuse.why)
     return Finding(

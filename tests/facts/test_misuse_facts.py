@@ -6,7 +6,9 @@ import pytest
 from given import event, oom, run, traceback
 
 from oomdoctor.facts import derive_facts
-from oomdoctor.facts.misuses import find_misuses
+from oomdoctor.facts.misuses import MisuseFinder, find_misuses
+from oomdoctor.knobs.load import load_knobs
+from oomdoctor.knobs.misuses import load_misuses
 from oomdoctor.model.diagnosis import Misuse
 from oomdoctor.model.events import EventKind as K
 from oomdoctor.model.evidence import Evidence
@@ -225,6 +227,16 @@ def test_code_that_does_what_it_says(code):
 def test_a_window_set_after_loading_by_version(version, outcomes):
     told = found(transformers(version), event(K.CODE, code="model.config.sliding_window = 4096"))
     assert [one.outcome for one in told.values()] == outcomes
+
+
+@pytest.mark.parametrize(("versions", "open_still"), [
+    ({}, [True, True]), ({"torch": "2.9.0"}, [True, True]), ({"transformers": "4.55.4"}, [False]),
+])  # fmt: skip
+def test_it_is_so_in_some_versions_where_that_framework_s_own_is_not_known(versions, open_still):
+    """Another framework's version says nothing of it."""
+    finder = MisuseFinder(versions, load_knobs(), load_misuses())
+    told = list(finder.of_code("model.config.sliding_window = 4096", "script.py:1"))
+    assert [one.in_some_versions for one in told] == open_still
 
 
 def test_what_the_programs_say_themselves():
