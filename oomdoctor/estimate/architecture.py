@@ -106,6 +106,8 @@ class Architecture:
     """Whether the family is not known here: that its layers are ordinary attention is assumed."""
     assumptions: tuple[str, ...] = ()
     """What the configuration leaves to its class, and which value that class has."""
+    kept_assumed: bool = False
+    """Whether one of these is about what is kept for each sequence."""
 
     @property
     def assumed(self) -> bool:

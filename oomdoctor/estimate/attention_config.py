@@ -10,13 +10,16 @@ from ..errors import InputRefused
 from ..language import _
 from .architecture import Attention, Cache, CrossAttention, Latent
 from .families import (
+    BY_CLASS,
     EVERY_HEAD_IS_KEPT,
+    HEAD_WIDTH_IS_A_SHARE,
     HEAD_WIDTH_IS_OWN,
+    INDEXERS_ARE_LISTED,
+    KNOWN,
     LATENT,
     NO_GROUPS,
     WINDOW_IF_ASKED,
     WINDOW_IN_EVERY_LAYER,
-    WINDOW_NOT_KNOWN,
     WINDOW_PATTERN,
 )
 from .fields import Fields
@@ -32,6 +35,9 @@ _WORDS = {
 }  # fmt: skip
 
 
+_QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+
+
 def layer_count(fields: Fields) -> int:
     """Decoder layers, under the names of the families."""
     return fields.layers("num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -39,7 +45,7 @@ def layer_count(fields: Fields) -> int:
 
 def query_heads(fields: Fields) -> int:
     """Query heads."""
-    return fields.number("num_attention_heads", "n_head", "n_heads", "num_heads")
+    return fields.number(*_QUERY_HEADS)
 
 
 def hidden_size(fields: Fields) -> int:
@@ -53,22 +59,25 @@ def kv_heads(family: str, fields: Fields) -> int:
     nested = fields.part("attn_config")
     if family == "falcon":
         if fields.flag("new_decoder_architecture", False):
-            return fields.number("num_kv_heads")
+            return _groups(fields, fields.number("num_kv_heads"), "num_kv_heads")
         return 1 if fields.flag("multi_query", True) else heads
     if family in NO_GROUPS:
         return heads
     if family == "gpt_bigcode":
         return 1 if fields.flag("multi_query", True) else heads
     if family == "chatglm":
-        return fields.number("multi_query_group_num") if fields.flag("multi_query_attention", False) else heads
+        if not fields.flag("multi_query_attention", False):
+            return heads
+        return _groups(fields, fields.number("multi_query_group_num"), "multi_query_group_num")
     if family in ("mpt", "dbrx"):
         found = nested.maybe("kv_n_heads") if nested is not None else None
         if found is None and family == "dbrx":
             raise InputRefused(
                 _("{where}: the field attn_config.kv_n_heads is missing; it is not guessed").format(where=fields.where)
             )
-        return found or heads
-    found = fields.maybe("num_key_value_heads", "num_kv_heads", "n_head_kv")
+        return heads if found is None else _groups(fields, found, "attn_config.kv_n_heads")
+    names = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
+    found = fields.maybe(*names)
     if found is None and family not in EVERY_HEAD_IS_KEPT:
         raise InputRefused(
             _(
@@ -76,23 +85,37 @@ def kv_heads(family: str, fields: Fields) -> int:
                 "every head keeps its own; it is not guessed"
             ).format(where=fields.where, family=repr(family))
         )
-    if found is not None and found > heads:
+    return heads if found is None else _groups(fields, found, fields.name_of(*names))
+
+
+def _groups(fields: Fields, found: int, name: str) -> int:
+    """KV heads that the attention heads share evenly. Raises InputRefused for another number."""
+    heads = query_heads(fields)
+    if found > heads:
         raise InputRefused(
-            _("{where}: {found} KV heads of {heads} attention heads are not those of a model").format(
-                where=fields.where, found=found, heads=heads
+            _("{where}: {found} KV heads of {heads} attention heads are not those of a model ({name})").format(
+                where=fields.where, found=found, heads=heads, name=name
             )
         )
-    return found or heads
+    return fields.dividing(found, name, heads, fields.name_of(*_QUERY_HEADS))
 
 
 def head_width(family: str, fields: Fields) -> int:
     """The width of a head: its own field where there is one, a share of the hidden size elsewhere."""
-    explicit = fields.maybe("head_dim", "d_kv", "attention_head_dim", "kv_channels")
+    names = ("attention_head_dim",) if family == "zamba2" else ("head_dim", "d_kv", "attention_head_dim", "kv_channels")
+    explicit = fields.maybe(*names)
     if explicit is not None:
         return explicit
     hidden, heads = hidden_size(fields), query_heads(fields)
     width = head_width_of(hidden, heads)
-    if family in HEAD_WIDTH_IS_OWN or width is None:
+    if family not in KNOWN | HEAD_WIDTH_IS_A_SHARE:
+        raise InputRefused(
+            _(
+                "{where}: the field head_dim is missing, and the family {family} is not known here: whether it is "
+                "{hidden} / {heads} is not guessed"
+            ).format(where=fields.where, family=repr(family), hidden=hidden, heads=heads)
+        )
+    if family in HEAD_WIDTH_IS_OWN or "head_dim" in BY_CLASS.get(family, {}) or width is None:
         raise InputRefused(
             _(
                 "{where}: the field head_dim is missing, and for {family} it is not {hidden} / {heads}; it "
@@ -111,18 +134,16 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
         return _llama4_kinds(fields, layers)
     if family in WINDOW_IF_ASKED and not fields.flag("use_sliding_window", False):
         return [FULL] * layers
-    if not fields.has("sliding_window") and fields.maybe("sliding_window") is None:
-        if family in WINDOW_NOT_KNOWN and "sliding_window" not in fields.values:
-            fields.assumed.append(_("the field sliding_window is missing: each layer is taken to keep every token"))
+    if not fields.has("sliding_window"):
         return [FULL] * layers
     if family in WINDOW_IN_EVERY_LAYER:
         return [SLIDING] * layers
     if family in WINDOW_IF_ASKED:
-        first = fields.values.get("max_window_layers")
-        if not isinstance(first, int):
+        if not fields.has("max_window_layers"):
             raise InputRefused(
                 _("{where}: the field max_window_layers is missing; it is not guessed").format(where=fields.where)
             )
+        first = fields.count("max_window_layers")
         return [SLIDING if layer >= first else FULL for layer in range(layers)]
     named = ("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
     pattern = fields.maybe(*named) or WINDOW_PATTERN.get(family)
@@ -139,16 +160,19 @@ def layer_kinds(family: str, fields: Fields, layers: int) -> list[str]:
 def attention_layer(family: str, fields: Fields, kind: str, layer: int) -> Cache:
     """What one attention layer of that kind keeps."""
     # DeepSeek-VL2's smallest says use_mla: false, and has ordinary heads.
-    if fields.has("kv_lora_rank") or (family in LATENT and fields.flag("use_mla", True)):
-        return _latent(fields, layer)
+    latent = family in LATENT or "kv_lora_rank" in BY_CLASS.get(family, {})
+    if fields.has("kv_lora_rank") or (latent and fields.flag("use_mla", True)):
+        return _latent(family, fields, layer)
     heads, width = kv_heads(family, fields), head_width(family, fields)
     if kind == FULL:
-        width = fields.maybe("global_head_dim") or width
-        heads = fields.maybe("num_global_key_value_heads") or heads
+        if not fields.has("per_layer_config"):
+            width = fields.maybe("global_head_dim") or width
+        if fields.has("num_global_key_value_heads") and fields.flag("attention_k_eq_v", True):
+            heads = _groups(fields, fields.number("num_global_key_value_heads"), "num_global_key_value_heads")
     elif family == "mimo_v2_flash":
         # Its class doubles the KV heads of windowed layers; the published file names them.
-        heads = fields.maybe("swa_num_key_value_heads") or 2 * heads
-    width = _own_width(fields, layer) or width
+        heads = fields.count("swa_num_key_value_heads") or 2 * heads
+    width, heads = _own(fields, layer, "head_dim") or width, _own(fields, layer, "num_key_value_heads") or heads
     kept = None
     if family == "falcon" and fields.flag("new_decoder_architecture", False):
         kept = query_heads(fields)
@@ -173,10 +197,14 @@ def decoder_of_pair(family: str, fields: Fields) -> tuple[int, tuple[Cache, ...]
     return layers, one * layers
 
 
-def _latent(fields: Fields, layer: int) -> Latent:
-    indexers = fields.items("indexer_types")
+def _latent(family: str, fields: Fields, layer: int) -> Latent:
+    indexers = fields.items("indexer_types", layer_count(fields))
+    if indexers is None and family in INDEXERS_ARE_LISTED:
+        raise InputRefused(
+            _("{where}: the field indexer_types is missing; it is not guessed").format(where=fields.where)
+        )
     # A layer whose indexer is shared uses the keys of an earlier one.
-    shared = indexers is not None and layer < len(indexers) and indexers[layer] == "shared"
+    shared = indexers is not None and indexers[layer] == "shared"
     return Latent(
         rank=fields.number("kv_lora_rank"),
         query_rank=fields.maybe("q_lora_rank"),
@@ -211,10 +239,10 @@ def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
     return [CHUNKED if (layer + 1) % interval else FULL for layer in range(layers)]
 
 
-def _own_width(fields: Fields, layer: int) -> int | None:
-    """A layer's own head width (Gemma 4 names the layers that differ)."""
+def _own(fields: Fields, layer: int, name: str) -> int | None:
+    """A layer's own value (Gemma 4 names the layers that differ)."""
     listed = fields.values.get("per_layer_config")
     if not isinstance(listed, dict):
         return None
     own = listed.get(f"{layer:02d}") or listed.get(str(layer))
-    return Fields(own, f"{fields.where}, per_layer_config").maybe("head_dim") if isinstance(own, dict) else None
+    return Fields(own, f"{fields.where}, per_layer_config").maybe(name) if isinstance(own, dict) else None

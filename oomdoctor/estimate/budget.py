@@ -326,7 +326,12 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
         source = _("states are assumed to be {dtype}").format(dtype=kept.states.name)
     elif has_raised_pages(model.architecture, settings.engine):
         source = _("pages of attention are assumed to be raised to those of states")
-    guessed = assumed or model.architecture.assumed or has_raised_pages(model.architecture, settings.engine)
+    guessed = (
+        assumed
+        or model.architecture.unknown
+        or model.architecture.kept_assumed
+        or has_raised_pages(model.architecture, settings.engine)
+    )
     known = ASSUMED if guessed else COMPUTED
     return Part(CACHE, settings.concurrency * each, formula, tuple(inputs), known, source)
 

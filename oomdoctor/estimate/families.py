@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .class_defaults import CLASS_DEFAULTS
+from .fields import ABSENCE_PASSES
+
 EVERY_HEAD_IS_KEPT = frozenset(
     (
         "gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "phi", "persimmon", "stablelm", "baichuan",
@@ -27,6 +30,11 @@ HEAD_WIDTH_IS_OWN = frozenset(
      "afmoe", "ernie4_5", "glm4_moe", "minimax_m2", "seed_oss", "solar_open", "vaultgemma", "zamba2")
 )  # fmt: skip
 """Families whose head_dim is not hidden_size / num_attention_heads: without the field it is not known."""
+
+HEAD_WIDTH_IS_A_SHARE = frozenset(
+    ("internlm2", "minicpm", "orion", "telechat", "deepseek", "bailing_moe", "solar", "step1", "mimo")
+)
+"""Families without a class in transformers whose head width is a share of the hidden size (vLLM's own classes)."""
 
 LATENT = frozenset(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "minicpm3", "glm_moe_dsa"))
 """Families that keep a latent vector: without `kv_lora_rank` what they keep is not known."""
@@ -54,24 +62,6 @@ WINDOW_PATTERN = {
     "gemma3n_text": 5, "afmoe": 4,
 }  # fmt: skip
 """Every so-manieth layer sees everything, the others have the window (without `layer_types` in the file)."""
-
-WINDOW_NOT_KNOWN = frozenset(
-    ("cohere2_moe", "cwm", "exaone_moe", "gemma4_text", "gemma4_unified_text", "granite_swa", "granitemoe_swa",
-     "laguna", "mellum", "mimo_v2_flash", "vaultgemma")
-)  # fmt: skip
-"""Families with windows whose class's own value is not known here."""
-
-UNTIED = frozenset(
-    ("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gpt_oss", "deepseek_v2",
-     "deepseek_v3", "glm", "glm4", "gpt_neox", "gptj", "stablelm", "phi", "granite", "olmoe", "qwen3_next", "olmo3",
-     "llama4_text", "jamba", "chatglm")
-)  # fmt: skip
-TIED = frozenset(
-    ("gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gpt2", "gpt_bigcode", "opt", "bloom", "falcon",
-     "cohere", "cohere2", "mpt", "smollm3", "starcoder2", "whisper", "t5", "bart", "mbart", "pegasus", "marian",
-     "m2m_100", "mamba")
-)  # fmt: skip
-"""Whether input and output embedding are one matrix where the file does not say."""
 
 UNGATED = frozenset(
     ("gpt2", "gpt_neo", "gpt_neox", "gptj", "codegen", "bloom", "opt", "falcon", "phi", "gpt_bigcode", "starcoder2",
@@ -107,12 +97,13 @@ UNCOUNTED = frozenset(
 """Families whose weights are more, or fewer, than their fields tell."""
 
 KNOWN = (
-    EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNTIED
-    | TIED | UNGATED | ORDINARY
+    EVERY_HEAD_IS_KEPT | HEAD_WIDTH_IS_OWN | WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | set(WINDOW_PATTERN) | UNGATED
+    | ORDINARY
     | {"dbrx", "jetmoe", "minicpm3", "deepseek_v32", "gemma3n_text", "llama4", "mllama_text_model", "mamba", "mamba2",
        "bamba", "granitemoehybrid", "falcon_h1", "zamba2", "minimax", "lfm2", "lfm2_moe", "qwen3_5", "qwen3_5_moe",
        "olmo_hybrid", "kimi_k2", "glm_moe_dsa", "hy_v4", "mimo_v2_flash", "axk1", "youtu", "sarvam_mla", "dots1",
-       "hunyuan_v1_dense", "mt5", "umt5", "longt5"}
+       "hunyuan_v1_dense", "mt5", "umt5", "longt5", "chatglm", "deepseek_v2", "deepseek_v3", "glm4", "llama4_text",
+       "t5", "olmo3", "cohere2", "gemma4_text", "granite", "stablelm", "qwen3_next", "jamba", "gpt_oss"}
 )  # fmt: skip
 """Families whose fields were looked at; of another one it is said that this is assumed, or it is refused."""
 
@@ -128,40 +119,23 @@ KNOWN_TO_GGUF = frozenset(
 )  # fmt: skip
 """Architectures of llama.cpp whose caches are what the keys of their files say."""
 
-_LLAMA = {
-    "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "intermediate_size": 11008,
-    "vocab_size": 32000,
-}  # fmt: skip
-CLASS_DEFAULTS: Mapping[str, Mapping[str, int]] = {
-    "llama": _LLAMA,
-    "mistral": {**_LLAMA, "intermediate_size": 14336, "num_key_value_heads": 8, "sliding_window": 4096,
-                "max_position_embeddings": 131_072},
-    "llama4_text": {"no_rope_layer_interval": 4, "attention_chunk_size": 8192},
-    "gemma3_text": {
-        "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
-        "head_dim": 256, "intermediate_size": 9216, "vocab_size": 262208, "sliding_window": 4096,
-        "max_position_embeddings": 131_072,
-    },
-    "gemma2": {
-        "hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
-        "head_dim": 256, "intermediate_size": 9216, "vocab_size": 256000, "sliding_window": 4096,
-    },
-    "qwen2": {
-        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
-        "intermediate_size": 22016, "vocab_size": 151936,
-    },
-    "qwen3": {
-        "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
-        "head_dim": 128, "intermediate_size": 22016, "vocab_size": 151936,
-    },
-}  # fmt: skip
-"""Read from the configuration classes of transformers 5.24.0."""
+BY_CLASS: Mapping[str, Mapping[str, int]] = {
+    **CLASS_DEFAULTS,
+    # What these classes put together as they start.
+    "gemma4_text": {**CLASS_DEFAULTS["gemma4_text"], "global_head_dim": 512},
+    "gemma4_unified_text": {**CLASS_DEFAULTS["gemma4_unified_text"], "global_head_dim": 512},
+    "umt5": {**CLASS_DEFAULTS["umt5"], "tie_word_embeddings": True},
+    "t5": {**CLASS_DEFAULTS["t5"], "tie_word_embeddings": True},
+    "chatglm": {"tie_word_embeddings": False},
+}
+"""The value of its class for each field that a family's file leaves out."""
 
-DEFAULTS_OF_OUTER: Mapping[str, Mapping[str, int]] = {
-    **{family: {"d_kv": 64} for family in ("t5", "mt5", "umt5", "longt5")},
-    **{family: {"sliding_window": 4096}
-       for family in ("gemma2", "gemma3_text", "cohere2", "mistral", "ministral", "olmo3", "exaone4", "qwen2",
-                      "qwen2_moe", "qwen3", "qwen3_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text")},
-    "gpt_oss": {"sliding_window": 128}, "gemma3n_text": {"sliding_window": 512}, "afmoe": {"sliding_window": 1024},
-}  # fmt: skip
-"""The same of fields whose absence would pass for another value: also where the configuration is not nested."""
+DENSE_FIRST = frozenset(("axk1", "glm4_moe_lite", "hy_v3", "hy_v4", "laguna", "mimo_v2_flash"))
+"""Families whose class makes the first layer dense and all others mixtures, where `mlp_layer_types` is missing."""
+INDEXERS_ARE_LISTED = frozenset(("hy_v4",))
+"""Families whose class shares indexers between layers where `indexer_types` is missing: which layers is not told."""
+
+
+def flat_defaults(family: str) -> dict[str, int]:
+    """Of fields whose absence would pass for another value: these count also where the configuration is not nested."""
+    return {name: value for name, value in BY_CLASS.get(family, {}).items() if name in ABSENCE_PASSES}

@@ -14,6 +14,37 @@ _LARGEST = 1 << 40
 _MOST_LAYERS = 10_000
 Config = Mapping[str, Any]
 
+_DIMENSIONS = (
+    "hidden_size", "n_embd", "d_model", "n_embed", "num_hidden_layers", "n_layer", "n_layers", "decoder_layers",
+    "num_decoder_layers", "num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
+    "num_key_value_heads", "num_kv_heads", "n_head_kv", "head_dim", "kv_lora_rank", "encoder_layers",
+    "num_layers", "qk_rope_head_dim", "qk_nope_head_dim", "attention_chunk_size",
+    "no_rope_layer_interval", "max_window_layers", "sliding_window_pattern", "global_attn_every_n_layers",
+    "intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size", "vocab_size",
+    "padded_vocab_size", "max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_target_positions",
+    "max_source_positions", "attn_layer_period", "attn_layer_offset", "full_attention_interval", "mamba_d_state",
+    "state_size", "ssm_state_size", "mamba_d_conv", "conv_kernel", "mamba_expand", "expand", "mamba_dt_rank",
+    "time_step_rank", "mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_n_groups", "mamba_ngroups",
+    "n_groups", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+    "linear_conv_kernel_dim", "lru_width", "conv1d_width", "conv_L_cache",
+)  # fmt: skip
+"""Fields whose absence is seen: without one of them nothing is counted, or a part of it is said not to be."""
+ABSENCE_PASSES = frozenset(
+    ("multi_query", "new_decoder_architecture", "d_kv", "attention_head_dim", "kv_channels",
+     "global_head_dim", "num_global_key_value_heads", "attention_k_eq_v", "swa_num_key_value_heads", "v_head_dim",
+     "q_lora_rank", "index_head_dim", "sliding_window", "attention_window_size", "use_sliding_window",
+     "num_kv_shared_layers", "intermediate_size_mlp", "tie_word_embeddings",
+     "num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "moe_intermediate_size",
+     "expert_intermediate_size", "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk",
+     "moe_top_k", "moe_k", "experts_per_token", "first_k_dense_replace", "num_dense_layers", "expert_layer_period",
+     "expert_layer_offset", "decoder_sparse_step", "interleave_moe_layer_step", "shared_expert_intermediate_size",
+     "shared_intermediate_size", "n_shared_experts", "mamba_d_head", "mamba_head_dim", "mamba_headdim",
+     "hidden_size_per_layer_input")
+)  # fmt: skip
+"""Fields whose absence would pass for another value: for these the class's own counts, in a flat file too."""
+SIZING = (*_DIMENSIONS, *sorted(ABSENCE_PASSES))
+"""All fields that bear on sizes."""
+
 
 def type_of_field(name: str, value: object, where: str) -> ElementType:
     """The element type that a field names. Raises InputRefused for what is none, or has blocks."""
@@ -38,13 +69,25 @@ class Fields:
     """The fields of one configuration object."""
 
     def __init__(self, values: Config, where: str, defaults: Mapping[str, int] | None = None) -> None:
-        """`defaults`: what the class of this model has where its file is silent; a use of them is written down."""
+        """`defaults`: what the class of this model has where its file is silent; a use of a size is written down."""
         self.values, self.where, self._defaults = values, where, dict(defaults or {})
         self.assumed: list[str] = []
 
+    def get(self, name: str) -> Any:
+        """The field as it stands, or its class's value; None where it is null, or nothing tells it."""
+        # A field that is there and null is not left to its class.
+        if name in self.values or name not in self._defaults:
+            return self.values.get(name)
+        value = self._defaults[name]
+        if not isinstance(value, bool):
+            self.assumed.append(
+                _("{name} = {value}: not in the file, the default of its class").format(name=name, value=value)
+            )
+        return value
+
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
-        return self.values.get(name) is not None
+        """Whether the field is there and not null, or its class has a value for it."""
+        return self.get(name) is not None
 
     def number(self, *names: str) -> int:
         """A size of at least 1 under the first of these names that is there. Raises InputRefused."""
@@ -61,22 +104,46 @@ class Fields:
     def maybe(self, *names: str) -> int | None:
         """The same, None where all are missing."""
         for name in names:
-            if self.has(name):
+            if self.values.get(name) is not None:
                 return self._checked(name, self.values[name])
-        for name in names:
-            # A field that is there and null is not left to its class.
-            if name in self._defaults and name not in self.values:
-                value = self._defaults[name]
-                self.assumed.append(
-                    _("{name} = {value}: not in the file, the default of its class").format(name=name, value=value)
-                )
-                return value
-        return None
+        value = next((value for name in names if (value := self.get(name)) is not None), None)
+        return None if not value else int(value)
 
-    def maybe_positive(self, name: str) -> bool:
-        """Whether the field is a number above zero."""
-        value = self.values.get(name)
-        return isinstance(value, int) and value > 0
+    def count(self, *names: str) -> int:
+        """The same where it may be none: 0 where it is 0 or missing."""
+        for name in names:
+            if self.values.get(name) in (0, 0.0) and not isinstance(self.values[name], bool):
+                return 0
+        return self.maybe(*names) or 0
+
+    def at_most(self, name: str, most: int, of: str) -> int:
+        """A number from 0 to `most`, which `of` names; 0 where it is missing."""
+        found = self.count(name)
+        if found > most:
+            raise self.refusal(name, _("more than {of} ({most})").format(of=of, most=most))
+        return found
+
+    def dividing(self, found: int, name: str, whole: int, of: str) -> int:
+        """`found`, which has to divide `whole`. Raises InputRefused that names both fields."""
+        if whole % found:
+            raise InputRefused(
+                _("{where}: {name} is {value}, which does not divide {of} ({whole})").format(
+                    where=self.where, name=name, value=found, of=of, whole=whole
+                )
+            )
+        return found
+
+    def name_of(self, *names: str) -> str:
+        """Under which of these names the file tells it; the first where none is there."""
+        return next((name for name in names if self.values.get(name) is not None), names[0])
+
+    def refusal(self, name: str, why: str) -> InputRefused:
+        """The field with its value, and what speaks against it."""
+        return InputRefused(
+            _("{where}: {name} is {value}, {why}").format(
+                where=self.where, name=name, value=repr(str(self.get(name))[:40]), why=why
+            )
+        )
 
     def layers(self, *names: str) -> int:
         """A number of layers."""
@@ -88,9 +155,13 @@ class Fields:
         return found
 
     def flag(self, name: str, default: bool) -> bool:
-        """A yes or no."""
-        value = self.values.get(name)
-        return default if value is None else bool(value)
+        """A yes or no; `default` where neither the file nor its class says."""
+        value = self.get(name)
+        if value is None:
+            return default
+        if value not in (0, 1) or isinstance(value, float):
+            raise self.refusal(name, _("neither true nor false"))
+        return bool(value)
 
     def text(self, name: str) -> str | None:
         """A word."""
@@ -116,6 +187,20 @@ class Fields:
                 )
             )
         return value
+
+    def layer_numbers(self, name: str, layers: int) -> frozenset[int] | None:
+        """A list of layers by their numbers, from 0; None where it is missing."""
+        listed = self.items(name)
+        if listed is None:
+            return None
+        for each in listed:
+            if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < layers:
+                raise InputRefused(
+                    _("{where}: {name} names the layer {layer}, the model has {layers}").format(
+                        where=self.where, name=name, layer=repr(str(each)[:40]), layers=layers
+                    )
+                )
+        return frozenset(listed)
 
     def part(self, name: str) -> Fields | None:
         """A nested object."""

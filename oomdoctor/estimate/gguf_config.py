@@ -106,6 +106,7 @@ class _Metadata:
             ),
             unknown=self._unknown,
             assumptions=tuple(self._assumed),
+            kept_assumed=bool(self._assumed),
         )
 
     def _refuse_strange_keys(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputRefused
 from ..language import N_, _
-from .architecture import Architecture, Cache, CrossAttention, Experts
+from .architecture import Architecture, Cache, CrossAttention, Experts, Latent
 from .attention_config import (
     ENCODER_DECODERS,
     FULL,
@@ -20,16 +20,7 @@ from .attention_config import (
     layer_kinds,
     query_heads,
 )
-from .families import (
-    CLASS_DEFAULTS,
-    DEFAULTS_OF_OUTER,
-    FOUR_TIMES,
-    LEARNT_POSITIONS,
-    LONGEST_OF_CLASS,
-    TIED,
-    UNGATED,
-    UNTIED,
-)
+from .families import BY_CLASS, DENSE_FIRST, FOUR_TIMES, LEARNT_POSITIONS, LONGEST_OF_CLASS, UNGATED, flat_defaults
 from .fields import Fields
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 from .strange import refuse_strange_fields
@@ -59,7 +50,7 @@ def architecture_of(config: object, where: str) -> Architecture:
     family = values.get("model_type", config.get("model_type"))
     if not isinstance(family, str):
         raise InputRefused(_("{where}: the field model_type is missing; it is not guessed").format(where=where))
-    defaults = {**DEFAULTS_OF_OUTER.get(family, {}), **(CLASS_DEFAULTS.get(family, {}) if inner else {})}
+    defaults = BY_CLASS.get(family, {}) if inner else flat_defaults(family)
     fields = Fields(values, where, defaults)
     outer = Fields(config, where)
     unknown = refuse_strange_fields(family, fields)
@@ -78,6 +69,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         layers, caches = _with_images(family, fields, outer)
     else:
         layers, caches = layer_count_of(family, fields), _caches(family, fields)
+    kept_assumed = bool(fields.assumed)
     states = fields.element("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
     return Architecture(
         family=family,
@@ -85,7 +77,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         caches=caches,
         hidden=hidden_size(fields),
         heads=fields.maybe("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads"),
-        head_width=_optional_head_width(family, fields),
+        head_width=_optional_head_width(family, fields, caches),
         intermediate=_intermediate(family, fields),
         vocabulary=fields.maybe("vocab_size", "padded_vocab_size") or outer.maybe("vocab_size"),
         longest=fields.maybe(*_LONGEST) or outer.maybe(*_LONGEST) or LONGEST_OF_CLASS.get(family),
@@ -94,10 +86,11 @@ def architecture_of(config: object, where: str) -> Architecture:
         experts=_experts(family, fields, layers),
         uncounted=_uncounted(fields, config),
         gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
-        encoder_layers=(fields.maybe("encoder_layers", "num_layers") or 0) if family in ENCODER_DECODERS else 0,
+        encoder_layers=fields.layers("encoder_layers", "num_layers") if family in ENCODER_DECODERS else 0,
         positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
         state_dtype=None if states is None else states.name,
         unknown=unknown,
+        kept_assumed=kept_assumed,
         assumptions=tuple(dict.fromkeys(fields.assumed)),
     )
 
@@ -133,13 +126,7 @@ def _shared(outer: dict[str, Any]) -> dict[str, Any]:
 def _caches(family: str, fields: Fields) -> tuple[Cache, ...]:
     layers = layer_count_of(family, fields)
     kinds = _kinds(family, fields, layers)
-    shared = fields.values.get("num_kv_shared_layers") or 0
-    if not isinstance(shared, int) or not 0 <= shared <= layers:
-        raise InputRefused(
-            _("{where}: num_kv_shared_layers is {shared} of {layers} layers").format(
-                where=fields.where, shared=repr(str(shared)[:40]), layers=layers
-            )
-        )
+    shared = fields.at_most("num_kv_shared_layers", layers, "num_hidden_layers")
     caches: list[Cache] = []
     for layer, kind in enumerate(kinds[: layers - shared]):
         known = kind in _ATTENTION or kind in STATE_KINDS or kind in _NOTHING or kind in _BOTH
@@ -163,24 +150,26 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
     if family == "falcon_h1":
         return ["hybrid"] * layers
     if fields.has("layer_types"):
-        return layer_kinds(family, fields, layers)
-    blocks = fields.items("layers_block_type") or fields.items("block_types")
+        kinds = layer_kinds(family, fields, layers)
+        # Their classes make the last layer one that sees everything, whatever the list says.
+        return [*kinds[:-1], FULL] if family in ("gemma4_text", "gemma4_unified_text") else kinds
+    blocks = fields.items("layers_block_type", layers) or fields.items("block_types")
     if blocks:
         names = [str(blocks[layer % len(blocks)]) for layer in range(layers)]
         window = fields.has("attention_window_size")
         return [{"attention": SLIDING if window else FULL}.get(name, name) for name in names]
     if fields.has("hybrid_override_pattern"):
-        letters = str(fields.values["hybrid_override_pattern"])[:layers]
+        letters = str(fields.values["hybrid_override_pattern"])
+        if len(letters) != layers:
+            raise fields.refusal(
+                "hybrid_override_pattern", _("not a letter for each of {layers} layers").format(layers=layers)
+            )
         return [{"M": "mamba", "*": FULL}.get(letter, letter) for letter in letters]
     if family == "jamba":
-        period, offset = fields.number("attn_layer_period"), fields.values.get("attn_layer_offset")
-        if not isinstance(offset, int):
-            raise InputRefused(
-                _("{where}: the field attn_layer_offset is missing; it is not guessed").format(where=fields.where)
-            )
+        period, offset = fields.number("attn_layer_period"), _offset(fields)
         return [FULL if layer % period == offset else "mamba" for layer in range(layers)]
     if family == "bamba":
-        chosen = fields.items("attn_layer_indices")
+        chosen = fields.layer_numbers("attn_layer_indices", layers)
         if chosen is None:
             raise InputRefused(
                 _("{where}: the field attn_layer_indices is missing; it is not guessed").format(where=fields.where)
@@ -190,7 +179,7 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
         every = fields.number("full_attention_interval")
         return ["linear_attention" if (layer + 1) % every else FULL for layer in range(layers)]
     if family.startswith("lfm2"):
-        chosen = fields.items("full_attn_idxs")
+        chosen = fields.layer_numbers("full_attn_idxs", layers)
         if chosen is None:
             raise InputRefused(
                 _("{where}: the field layer_types is missing; it is not guessed").format(where=fields.where)
@@ -208,10 +197,20 @@ def _kinds(family: str, fields: Fields, layers: int) -> list[str]:
     return layer_kinds(family, fields, layers)
 
 
+def _offset(fields: Fields) -> int:
+    """Jamba's first layer of attention: 0 is one."""
+    if fields.get("attn_layer_offset") is None:
+        raise InputRefused(
+            _("{where}: the field attn_layer_offset is missing; it is not guessed").format(where=fields.where)
+        )
+    period = fields.number("attn_layer_period")
+    return fields.at_most("attn_layer_offset", period - 1, "attn_layer_period - 1")
+
+
 def _with_images(family: str, fields: Fields, outer: Fields) -> tuple[int, tuple[Cache, ...]]:
     """Llama 3.2 Vision: its cross-attention layers keep the image's keys and values, not the text's."""
     layers = layer_count(fields)
-    crossing = fields.items("cross_attention_layers")
+    crossing = fields.layer_numbers("cross_attention_layers", layers)
     vision = outer.part("vision_config")
     if crossing is None or vision is None:
         missing = "cross_attention_layers" if crossing is None else "vision_config"
@@ -226,7 +225,11 @@ def _with_images(family: str, fields: Fields, outer: Fields) -> tuple[int, tuple
     )
 
 
-def _optional_head_width(family: str, fields: Fields) -> int | None:
+def _optional_head_width(family: str, fields: Fields, caches: tuple[Cache, ...]) -> int | None:
+    """Of a query; with a latent vector its own two parts, whatever head_dim says (there it is the rotary part)."""
+    latent = next((each for each in caches if isinstance(each, Latent)), None)
+    if latent is not None:
+        return latent.nope_width + latent.rope_width
     try:
         query_heads(fields)
         return head_width(family, fields)
@@ -241,14 +244,13 @@ def _intermediate(family: str, fields: Fields) -> int | None:
     if family in FOUR_TIMES:
         return fields.maybe("n_inner", "ffn_hidden_size") or 4 * hidden_size(fields)
     if family == "llama4_text":
-        return fields.maybe("intermediate_size_mlp", "intermediate_size")
-    for name in ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size"):
-        value: object = fields.values.get(name)
-        if isinstance(value, list) and value and all(isinstance(each, int) for each in value):
-            return int(max(value))
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-    return fields.maybe("intermediate_size")
+        return fields.maybe("intermediate_size_mlp") or fields.maybe("intermediate_size")
+    names = ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size")
+    listed = fields.values.get(fields.name_of(*names))
+    if isinstance(listed, list) and listed:
+        name = fields.name_of(*names)
+        return max(Fields({name: each}, fields.where).number(name) for each in listed)
+    return fields.count(*names) or None
 
 
 def _gated(family: str, fields: Fields) -> bool:
@@ -261,48 +263,63 @@ def _gated(family: str, fields: Fields) -> bool:
 
 def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
     for each in (fields, outer):
-        if each.has("tie_word_embeddings"):
+        if each.values.get("tie_word_embeddings") is not None:
             return each.flag("tie_word_embeddings", False)
-    return True if family in TIED else False if family in UNTIED else None
+    said = BY_CLASS.get(family, {}).get("tie_word_embeddings")
+    return None if said is None else bool(said)
 
 
 def _uncounted(fields: Fields, config: dict[str, Any]) -> str | None:
     """What a model has besides the layers that are described."""
-    if fields.maybe_positive("hidden_size_per_layer_input"):
+    if fields.count("hidden_size_per_layer_input"):
         return N_("embeddings of each layer")
     parts = [name.partition("_")[0] for name in ("vision_config", "audio_config") if isinstance(config.get(name), dict)]
     return f"the {' and '.join(parts)} encoder" if parts else None
 
 
+_CHOSEN = (
+    "num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k",
+    "experts_per_token",
+)  # fmt: skip
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+
+
 def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
-    count = fields.maybe("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-    if count is None or count == 1:
+    count = fields.count(*_EXPERTS)
+    dense = ("intermediate_size", "moe_intermediate_size", "expert_intermediate_size", *_EXPERTS)
+    # A file that tells nothing of any MLP tells no more of a mixture's than of another's.
+    if count < 2 or all(fields.values.get(name) is None for name in dense):
         return None
-    width = fields.number("moe_intermediate_size", "expert_intermediate_size", "intermediate_size")
-    active = fields.number(
-        "num_experts_per_tok",
-        "num_experts_per_token",
-        "top_k_experts",
-        "moe_topk",
-        "moe_top_k",
-        "moe_k",
-        "experts_per_token",
-    )
-    dense = fields.values.get("first_k_dense_replace") or 0
-    if not isinstance(dense, int) or not 0 <= dense <= layers:
-        raise InputRefused(
-            _("{where}: first_k_dense_replace is {dense} of {layers} layers").format(
-                where=fields.where, dense=repr(str(dense)[:40]), layers=layers
-            )
+    # The class's own width of an expert comes before that of a dense layer.
+    width = fields.maybe("moe_intermediate_size", "expert_intermediate_size") or fields.number("intermediate_size")
+    active = fields.number(*_CHOSEN)
+    if active > count:
+        raise fields.refusal(
+            fields.name_of(*_CHOSEN), _("more than {of} ({most})").format(of=fields.name_of(*_EXPERTS), most=count)
         )
-    period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
-    chosen, listed = fields.items("moe_layers"), fields.items("mlp_layer_types", layers)
-    sparse = len(chosen) if chosen else (layers - dense) // period
-    if listed is not None:
-        sparse = sum(each != "dense" for each in listed)
+    sparse = _sparse_layers(family, fields, layers)
     if family == "llama4_text":
         return Experts(count, active, width, sparse, width)
     # Granite says 0 where there is none.
-    told = [name for name in ("shared_expert_intermediate_size", "shared_intermediate_size") if fields.values.get(name)]
-    shared = (fields.maybe(*told) if told else None) or (fields.maybe("n_shared_experts") or 0) * width
-    return Experts(count, active, width, sparse, shared)
+    shared = fields.count("shared_expert_intermediate_size", "shared_intermediate_size")
+    return Experts(count, active, width, sparse, shared or fields.count("n_shared_experts") * width)
+
+
+def _sparse_layers(family: str, fields: Fields, layers: int) -> int:
+    """How many layers have experts: as listed, or those behind the dense ones, each so-manieth of them."""
+    listed = fields.items("mlp_layer_types", layers)
+    if listed is not None:
+        return sum(each != "dense" for each in listed)
+    chosen = fields.layer_numbers("moe_layers", layers)
+    if chosen:
+        return len(chosen)
+    name = "num_dense_layers" if fields.has("num_dense_layers") else "first_k_dense_replace"
+    dense = fields.at_most(name, layers, "num_hidden_layers")
+    if family in DENSE_FIRST and "first_k_dense_replace" not in fields.values:
+        dense = 1
+        fields.assumed.append(_("mlp_layer_types: not in the file; by its class the first layer is dense"))
+    period = fields.maybe("expert_layer_period", "decoder_sparse_step", "interleave_moe_layer_step") or 1
+    # Jamba's class tells which one of a period; elsewhere it is the last.
+    offset = fields.count("expert_layer_offset") if fields.has("expert_layer_period") else period - 1
+    without = fields.layer_numbers("mlp_only_layers", layers) or frozenset()
+    return sum(layer % period == offset and layer not in without for layer in range(dense, layers))

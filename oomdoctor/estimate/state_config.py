@@ -11,6 +11,7 @@ from dataclasses import replace
 from ..errors import InputRefused
 from ..language import _
 from .architecture import State
+from .attention_config import head_width, query_heads
 from .fields import Fields
 
 STATE_KINDS = frozenset(("linear_attention", "mamba", "mamba2", "recurrent", "conv", "m", "M", "*ssm"))
@@ -36,8 +37,8 @@ def state_layer(family: str, fields: Fields) -> State:
     if fields.has("conv_L_cache"):
         return State(fields.number("hidden_size"), fields.number("conv_L_cache"), 0)
     if family == "minimax":
-        width = fields.maybe("head_dim") or fields.number("hidden_size") // fields.number("num_attention_heads")
-        return State(0, 1, fields.number("num_attention_heads") * width * width)
+        width = head_width(family, fields)
+        return State(0, 1, query_heads(fields) * width * width)
     raise InputRefused(
         _("{where}: the state that a layer of {family} keeps is not known; it is not guessed").format(
             where=fields.where, family=repr(family)
@@ -50,7 +51,10 @@ def _mamba_1(fields: Fields) -> State:
     inner = inner or fields.number("mamba_expand", "expand") * fields.number("hidden_size")
     state = fields.number("mamba_d_state", "state_size")
     hidden, columns = fields.number("hidden_size"), fields.number("mamba_d_conv", "conv_kernel")
-    rank = fields.maybe("mamba_dt_rank", "time_step_rank")
+    ranks = ("mamba_dt_rank", "time_step_rank")
+    # Their classes' word for a sixteenth of the width.
+    own = fields.text(fields.name_of(*ranks)) == "auto"
+    rank = -(-hidden // 16) if own else fields.maybe(*ranks)
     parameters = None
     if rank is not None:
         projections = 3 * hidden * inner + inner * (rank + 2 * state) + rank * inner
@@ -62,6 +66,7 @@ def _mamba_2(fields: Fields) -> State:
     heads = fields.number("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
     state = fields.number("mamba_d_state", "ssm_state_size", "state_size")
     groups = fields.number("mamba_n_groups", "mamba_ngroups", "n_groups")
+    fields.dividing(groups, fields.name_of("mamba_n_groups", "mamba_ngroups", "n_groups"), heads, "the state's heads")
     inner = heads * _mamba_2_head_width(fields, heads)
     channels, columns = inner + 2 * groups * state, fields.number("mamba_d_conv", "conv_kernel")
     hidden = fields.number("hidden_size")
@@ -71,18 +76,22 @@ def _mamba_2(fields: Fields) -> State:
 
 def _mamba_2_head_width(fields: Fields, heads: int) -> int:
     if fields.text("mamba_d_head") == "auto":
-        return fields.number("mamba_expand") * fields.number("hidden_size") // heads
+        inner = fields.number("mamba_expand") * fields.number("hidden_size")
+        name = fields.name_of("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads")
+        return inner // fields.dividing(heads, name, inner, "mamba_expand x hidden_size")
     names = ("mamba_d_head", "mamba_head_dim", "mamba_headdim")
     # Mamba-2 itself calls it head_dim, which in the hybrids is that of attention.
     return fields.number(*names) if any(fields.has(name) for name in names) else fields.number("head_dim")
 
 
 def _gated_delta(fields: Fields) -> State:
-    keys = fields.number("linear_num_key_heads") * fields.number("linear_key_head_dim")
+    groups, heads = fields.number("linear_num_key_heads"), fields.number("linear_num_value_heads")
+    fields.dividing(groups, "linear_num_key_heads", heads, "linear_num_value_heads")
+    keys = groups * fields.number("linear_key_head_dim")
     values = fields.number("linear_num_value_heads") * fields.number("linear_value_head_dim")
     recurrent = values * fields.number("linear_key_head_dim")
     hidden, columns = fields.number("hidden_size"), fields.number("linear_conv_kernel_dim")
-    heads, channels = fields.number("linear_num_value_heads"), 2 * keys + values
+    channels = 2 * keys + values
     # Queries, keys, values and their gate; two numbers a head; the convolution; the output.
     parameters = hidden * (channels + values + 2 * heads) + channels * columns + values * hidden + 2 * heads
     return State(channels, columns, recurrent, parameters)

@@ -44,9 +44,9 @@ def refuse_strange_fields(family: str, fields: Fields) -> bool:
 
 def taken_to_be_ordinary(family: str) -> str:
     """The assumption, in words."""
-    return _("the family {family!r} is not known here: each layer is taken to be ordinary attention").format(
-        family=family
-    )
+    return _(
+        "the family {family!r} is not known here: each layer is taken to be ordinary attention with a gated MLP"
+    ).format(family=family)
 
 
 def _is_strange(name: str, fields: Fields) -> bool:

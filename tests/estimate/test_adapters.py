@@ -181,7 +181,7 @@ def test_only_adapters_have_gradients_and_states(tmp_path: Path) -> None:
         ({}, ("qkv_proj",), "a matrix 'qkv_proj'"),
         ({"num_local_experts": 8, "num_experts_per_tok": 2, "model_type": "mixtral"}, ALL, "on its experts"),
         ({"model_type": "deepseek_v3", "kv_lora_rank": 64, "qk_rope_head_dim": 32, "qk_nope_head_dim": 32,
-          "v_head_dim": 32}, ("q_proj",), "are not known one by one"),
+          "v_head_dim": 32, "n_routed_experts": None}, ("q_proj",), "are not known one by one"),
     ],
 )  # fmt: skip
 def test_a_matrix_that_is_not_known_is_named(config: dict[str, Any], targets: tuple[str, ...], words: str) -> None:

@@ -365,7 +365,7 @@ def test_llama_cpp_has_the_fullest_card_of_divided_layers(model: Path) -> None:
 
 
 def test_what_is_said_of_an_unknown_family_is_assumed(tmp_path: Path) -> None:
-    write_config(tmp_path, model_type="never-heard-of")
+    write_config(tmp_path, model_type="never-heard-of", head_dim=128)
     found = as_json(tmp_path, "--gpu", "80GiB")
     known = {name: found["known"][name]["known"] for name in ("weights_bytes", "kv_bytes", "kv_bytes_per_token")}
     assert set(known.values()) == {"assumed"}

@@ -163,8 +163,8 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"model_type": "gemma2", "num_key_value_heads": 2}, "head_dim"),
         ({"model_type": "qwen2", "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8},
          "max_window_layers"),
-        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "sliding_window": 8}, "sliding_window"),
-        ({"model_type": "never-heard-of", "num_key_value_heads": 2, "ssm_cfg": {"a": 1}}, "ssm_cfg"),
+        ({"model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "sliding_window": 8}, "sliding_window"),
+        ({"model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "ssm_cfg": {"a": 1}}, "ssm_cfg"),
         ({"kv_lora_rank": 8}, "qk_rope_head_dim"),
         ({"model_type": "deepseek_v3", "num_key_value_heads": 4}, "kv_lora_rank"),
         ({"num_key_value_heads": 8}, "8 KV heads of 4 attention heads"),
@@ -205,7 +205,7 @@ def test_a_nested_object_without_dimensions_is_not_the_model() -> None:
 
 
 def test_of_an_unknown_family_it_is_said_that_ordinary_attention_is_assumed() -> None:
-    unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
+    unknown = {**GOOD, "model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2}
     assert any("never-heard-of" in each for each in architecture_of(unknown, "config.json").assumptions)
 
 
@@ -220,7 +220,7 @@ def test_of_an_unknown_family_it_is_said_that_ordinary_attention_is_assumed() ->
     ],
 )  # fmt: skip
 def test_a_field_of_an_unknown_family_that_may_change_what_is_kept_is_refused(name: str, value: object) -> None:
-    unknown = {**GOOD, "model_type": "never-heard-of", "num_key_value_heads": 2}
+    unknown = {**GOOD, "model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2}
     with pytest.raises(InputRefused, match=f"its field {name} may change"):
         architecture_of({**unknown, name: value}, "config.json")
     # A field that is switched off says nothing.
@@ -229,7 +229,7 @@ def test_a_field_of_an_unknown_family_that_may_change_what_is_kept_is_refused(na
 
 def test_a_plain_unknown_family_is_counted_as_assumed() -> None:
     plain = {
-        "model_type": "never-heard-of", "num_key_value_heads": 2, "use_cache": True, "rope_scaling": {"factor": 8},
+        "model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "use_cache": True, "rope_scaling": {"factor": 8},
         "n_shared_experts": 1, "moe_layer_freq": 1, "layer_types": ["full_attention"] * 2, "sliding_window": 4096,
         "use_sliding_window": False, "max_window_layers": 28, "qkv_bias": True,
     }  # fmt: skip
@@ -244,7 +244,8 @@ def test_a_shared_indexer_keeps_no_keys_and_a_windowed_layer_may_have_more_heads
     shared = {**GOOD, **latent, "model_type": "hy_v4", "indexer_types": ["full", "shared"]}
     assert bytes_per_token(architecture_of(shared, "config.json"), settings_of()) == (2 * 12 + 16) * 2
     mimo = {
-        **GOOD, "model_type": "mimo_v2_flash", "num_key_value_heads": 2, "v_head_dim": 8, "sliding_window": 4,
+        **GOOD, "model_type": "mimo_v2_flash", "num_key_value_heads": 2, "head_dim": 16, "v_head_dim": 8,
+        "sliding_window": 4,
         "layer_types": ["full_attention", "sliding_attention"],
     }  # fmt: skip
     kept = {each.window: each.kv_heads for each in architecture_of(mimo, "config.json").caches}
@@ -316,7 +317,8 @@ FLAT = {
 )  # fmt: skip
 def test_a_flat_file_without_its_window_has_that_of_its_class(family: str, window: int, full: int) -> None:
     """gpt-oss-20b: 24,576 bytes a token, not the 49,152 of full attention in each layer."""
-    config = {**FLAT, "model_type": family}
+    # Gemma 3n's class lets 15 layers share; here none does.
+    config = {**FLAT, "model_type": family, "num_kv_shared_layers": 0}
     architecture = architecture_of(config, "config.json")
     row = 8 * (64 + 64) * 2
     assert bytes_per_token(architecture, settings_of()) == full * row
@@ -326,15 +328,15 @@ def test_a_flat_file_without_its_window_has_that_of_its_class(family: str, windo
     assert architecture.assumed
     # Its own word counts, also where it says that there is none.
     assert bytes_per_token(architecture_of({**config, "sliding_window": None}, "c"), settings_of()) == 24 * row
-    assert not architecture_of({**config, "sliding_window": None}, "c").assumed
-    assert not architecture_of({**config, "sliding_window": 8}, "c").assumed
+    assert not architecture_of({**config, "sliding_window": None}, "c").kept_assumed
+    assert not architecture_of({**config, "sliding_window": 8}, "c").kept_assumed
 
 
 def test_a_flat_file_with_kinds_of_layers_but_no_window_has_that_of_its_class() -> None:
     kinds = ["sliding_attention", "full_attention"] * 12
     architecture = architecture_of({**FLAT, "model_type": "gpt_oss", "layer_types": kinds}, "config.json")
     assert bytes_per_token(architecture, settings_of()) == 24_576
-    assert architecture.assumptions == ("sliding_window = 128: not in the file, the default of its class",)
+    assert architecture.assumptions[0] == "sliding_window = 128: not in the file, the default of its class"
 
 
 def test_a_window_that_counts_only_where_asked_for_is_not_assumed() -> None:
@@ -343,6 +345,10 @@ def test_a_window_that_counts_only_where_asked_for_is_not_assumed() -> None:
     assert architecture_of(asked, "config.json").caches[-1] == Attention(8, 64, 64, 4096)
 
 
-def test_a_missing_window_whose_class_is_not_known_is_said() -> None:
-    architecture = architecture_of({**FLAT, "model_type": "cwm"}, "config.json")
-    assert architecture.assumptions == ("the field sliding_window is missing: each layer is taken to keep every token",)
+def test_which_layers_have_the_window_of_the_class_is_not_guessed() -> None:
+    with pytest.raises(InputRefused, match="the field layer_types is missing"):
+        architecture_of({**FLAT, "model_type": "cwm"}, "config.json")
+    kinds = ["sliding_attention", "full_attention"] * 12
+    architecture = architecture_of({**FLAT, "model_type": "cwm", "layer_types": kinds}, "config.json")
+    assert architecture.caches[0] == Attention(8, 64, 64, 8192)
+    assert architecture.kept_assumed

@@ -9,7 +9,7 @@ import pytest
 from estimate.test_kv_cache import settings_of
 
 from oomdoctor.errors import InputRefused
-from oomdoctor.estimate.families import ORDINARY
+from oomdoctor.estimate.families import HEAD_WIDTH_IS_OWN, ORDINARY
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.kv_cache import sequence_bytes
 from oomdoctor.estimate.parameters import count_parameters
@@ -175,6 +175,8 @@ def test_the_cache_of_an_ordinary_family(name: str) -> None:
     changed |= {
         key: value for key, value in _LARGEST_TINY.items() if isinstance(usual.get(key), int) and usual[key] > value
     }
+    if name in HEAD_WIDTH_IS_OWN:
+        changed["head_dim"] = 16
     config = config_class(**changed)
     model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
     with torch.no_grad():
