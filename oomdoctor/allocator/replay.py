@@ -6,20 +6,23 @@ allocated, and a `free_completed` without an `alloc`, stood before the ring bega
 
 Bytes live are those of active blocks: from `alloc` to `free_completed`, so that a block waiting for another
 stream counts until it can be used again. Sizes: a block that is still live has the size the final state gives. Events
-record the bytes asked for; those of a block that is gone are rounded up to 512, the allocator's unit
-(CUDACachingAllocator.cpp, kMinBlockSize). A remainder that was too small to split off is thereby not counted.
+record the bytes asked for; those of a block that is gone are rounded as the recorded settings ask, and what was too
+little to be split off is found by the addresses around it (`whole_blocks`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..model.snapshot import ACTIONS, BLOCK_STATES, AddressColumn, Events, IntColumn, Snapshot
-from .simulation.rounding import MIN_BLOCK_BYTES
+from .request import settings_of
+from .simulation.settings import AllocatorSettings
+from .whole_blocks import Spans, block_sizes, rests
 
 _PENDING = BLOCK_STATES.index("active_pending_free")
 
@@ -48,6 +51,8 @@ class Lifetimes:
     address: AddressColumn
     is_pending_at_end: NDArray[np.bool_]
     """Its block of the final state is freed, but waits for another stream."""
+    may_be_more: Mapping[int, int] = field(default_factory=dict)
+    """By row, where the size is a least: up to how many bytes the block may have been larger."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -111,6 +116,20 @@ class Replay:
     def peak_bytes(self) -> int:
         """Most bytes live at once, from just before the first event on."""
         return self.live_at(self.peak_event)
+
+    @cached_property
+    def peak_may_be_more_bytes(self) -> int:
+        """By how much most bytes live may be more than `peak_bytes`: blocks that stood before the ring began and went
+        within it may have been larger than the addresses around them tell. 0 where every size is known.
+        """
+        unsure = self.lifetimes.may_be_more
+        if not unsure:
+            return 0
+        gone = np.zeros(len(self.events) + 1, dtype=np.int64)
+        np.add.at(gone, self.lifetimes.end[list(unsure)], list(unsure.values()))
+        left = sum(unsure.values()) - np.cumsum(gone)[:-1]
+        most = max(self.before_bytes + sum(unsure.values()), int((self.live_bytes + left).max(initial=0)))
+        return most - self.peak_bytes
 
     @property
     def peak_reserved_bytes(self) -> int:
@@ -236,11 +255,6 @@ def _replay(snapshot: Snapshot, device: int) -> Replay:
     )
 
 
-def rounded(size_bytes: IntColumn) -> IntColumn:
-    """Sizes as the allocator rounds requests: up to a multiple of 512, at least 512."""
-    return np.maximum(-(-size_bytes // MIN_BLOCK_BYTES), 1) * MIN_BLOCK_BYTES
-
-
 def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[Lifetimes, Disagreement]:
     """Pair each alloc with the free of the same address, and both with the final blocks in rows `active`.
 
@@ -289,12 +303,18 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
         [np.where(paired[start_rows], started, index[start_rows]), index[above[twice_rows]], index[gone_rows]]
     )
     allocated = np.concatenate([paired[start_rows], np.ones(len(twice_rows) + len(gone_rows), dtype=np.bool_)])
-    size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated)
+    where = np.concatenate([address[start_rows], address[twice_rows], address[gone_rows]])
+    settings = settings_of(snapshot, events.device)
+    size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated, settings)
+    dead = np.flatnonzero(final_block < 0)
+    rest, more = rests(snapshot, events, settings, Spans(where, start, end), size, dead)
+    size[dead] += rest
+    unsure = np.flatnonzero(more)
     waits = np.zeros(len(start), dtype=np.bool_)
     waits[final_block >= 0] = snapshot.blocks.state[final_block[final_block >= 0]] == _PENDING
-    where = np.concatenate([address[start_rows], address[twice_rows], address[gone_rows]])
+    may_be_more = dict(zip(dead[unsure].tolist(), more[unsure].tolist(), strict=True))
     return (
-        Lifetimes(start, end, size, stack, final_block, where, waits),
+        Lifetimes(start, end, size, stack, final_block, where, waits, may_be_more),
         Disagreement(
             allocated_twice=len(twice_rows),
             freed_twice=int((unopened & same & ~is_final).sum()),
@@ -306,14 +326,19 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
 
 
 def _sizes_and_stacks(
-    events: Events, snapshot: Snapshot, block: IntColumn, teller: IntColumn, allocated: NDArray[np.bool_]
+    events: Events,
+    snapshot: Snapshot,
+    block: IntColumn,
+    teller: IntColumn,
+    allocated: NDArray[np.bool_],
+    settings: AllocatorSettings,
 ) -> tuple[IntColumn, IntColumn]:
     """Size and allocating stack of each lifetime: by its final block, else by the event `teller`."""
     live = block >= 0
     size = np.empty(len(block), dtype=np.int64)
     stack = np.full(len(block), -1, dtype=np.int64)
     size[live] = snapshot.blocks.size_bytes[block[live]]
-    size[~live] = rounded(events.size_bytes[teller[~live]])
+    size[~live] = block_sizes(events.size_bytes[teller[~live]], settings)
     stack[live] = snapshot.blocks.stack[block[live]]
     # A free's stack says who let go, not who allocated; a live block without frames takes those of its alloc.
     by_event = allocated & (stack < 0)

@@ -219,6 +219,7 @@ def _put_state(
     if oom is not None and allocator.starts_empty:
         facts.put("allocator.nothing_given_back", _nothing_given_back(allocator, oom.event_index), source, member)
     facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)
+    facts.put("allocator.peak_may_be_more_bytes", allocator.peak_may_be_more_bytes or None, source, member)
     facts.put("allocator.peak_reserved_bytes", allocator.peak_reserved_bytes, source, member)
 
 

@@ -67,6 +67,7 @@ def _window(snapshot: Snapshot, ownership: Ownership) -> Window:
         peak_seconds=float(times[max(peak, 0)]),
         peak_bytes=allocator.peak_bytes,
         peak_is_before=peak == BEFORE_RING,
+        peak_may_be_more_bytes=allocator.peak_may_be_more_bytes,
         before_bytes=allocator.before_bytes,
         at_peak=_at_peak(ownership, peak, caches),
         rise=_rise(ownership, times, caches),

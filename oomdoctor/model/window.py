@@ -88,6 +88,8 @@ class Window:
     peak_bytes: int
     peak_is_before: bool
     """The most was live before the window began."""
+    peak_may_be_more_bytes: int
+    """By how much the peak may be more: of blocks whose allocation is not recorded the rounding is not known."""
     before_bytes: int
     """Live when the window began, rebuilt backwards from the final state."""
     at_peak: tuple[PeakHolding, ...]

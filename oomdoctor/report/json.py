@@ -176,6 +176,7 @@ def _window(window: Window) -> dict[str, Any]:
         "end": window.times_seconds[-1] if window.has_times else None,
         "before_bytes": window.before_bytes,
         "peak_bytes": window.peak_bytes,
+        "peak_may_be_more_bytes": window.peak_may_be_more_bytes,
         "peak_at": window.peak_seconds if window.has_times and not window.peak_is_before else None,
         "at_peak": [asdict(each) for each in window.at_peak],
         "rise": None

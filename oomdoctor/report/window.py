@@ -184,6 +184,11 @@ def _sentences(window: Window, duration: str) -> Iterator[str]:
         yield _("Most was live before the window began: {size}.").format(size=size)
     else:
         yield _at_most(window).format(size=size, time=_from_failure(window))
+    if window.peak_may_be_more_bytes:
+        yield _(
+            "That is at least so much, and at most {size} more: how far blocks were rounded that stood before the"
+            " window began and went within it is not recorded."
+        ).format(size=format_bytes(window.peak_may_be_more_bytes))
     if window.disagreements:
         yield ngettext(
             "The events and the final state contradict each other in {number} place: figures of this section may be"

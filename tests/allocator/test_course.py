@@ -173,7 +173,7 @@ def test_owners_add_up_after_every_event_and_none_that_held_more_is_left_out(
 ) -> None:
     device, live = Device(), []
     for line, size, frees in program:
-        live.append((device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]), line, size))
+        live.append((device.malloc((2 + 2 * size) * MIB, [frame("f", "/home/me/main.py", line)]), line, size))
         if frees:
             device.free(live.pop(size % len(live))[0])
     ownership = _ownership(device, tmp_path_factory.getbasetemp())
@@ -205,7 +205,7 @@ def test_turnover_is_that_of_a_slow_replay(
 ) -> None:
     device, live = Device(), []
     for line, size, frees in program:
-        live.append(device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]))
+        live.append(device.malloc((2 + 2 * size) * MIB, [frame("f", "/home/me/main.py", line)]))
         if frees:
             device.free(live.pop(size % len(live)))
     ownership = _ownership(device, tmp_path_factory.getbasetemp(), ring)
@@ -235,7 +235,7 @@ def test_the_rise_to_the_peak_is_the_difference_of_two_states(
 ) -> None:
     device, live = Device(), []
     for line, size, frees in program:
-        live.append(device.malloc((1 + size) * MIB, [frame("f", "/home/me/main.py", line)]))
+        live.append(device.malloc((2 + 2 * size) * MIB, [frame("f", "/home/me/main.py", line)]))
         if frees:
             device.free(live.pop(size % len(live)))
     found = last_rise(_ownership(device, tmp_path_factory.getbasetemp()))

@@ -44,6 +44,7 @@ def _window(where: str, noise: random.Random) -> Window:
         peak_seconds=times[-1],
         peak_bytes=79 * GIB,
         peak_is_before=False,
+        peak_may_be_more_bytes=0,
         before_bytes=GIB,
         at_peak=tuple(
             PeakHolding(f"/home/someone/work/model_{n}.py:{n} in forward", "activations", GIB, n) for n in range(11)

@@ -180,3 +180,10 @@ def test_the_table_of_the_peak_calls_memory_what_the_picture_calls_it(tmp_path: 
     (most,) = window.at_peak
     assert window.rise is not None
     assert {most.category, window.rise.owners[0].category} == {max(drawn, key=lambda name: drawn[name])}
+
+
+def test_a_peak_that_may_be_more_is_told_as_a_least(tmp_path: Path) -> None:
+    (window,) = diagnose([_path(tmp_path, programs.kept_outputs())]).windows
+    told = " ".join(view_window(replace(window, peak_may_be_more_bytes=3 << 20)).sentences)
+    assert "at least so much, and at most 3.00 MiB more" in told
+    assert "at least so much" not in " ".join(view_window(window).sentences)

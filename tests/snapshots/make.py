@@ -67,7 +67,8 @@ class Device:
         size = max(512, -(-requested // 512) * 512)
         small = size <= MIB
         segment, block = self._idle(size, small, stream, pool) or self._grow(size, small, stream, pool, stack)
-        if block.size > size:
+        # As torch's `should_split`: what is left of a large block goes with it unless it is more than 1 MiB.
+        if block.size - size > (0 if small or self.expandable else MIB):
             at = segment.blocks.index(block)
             segment.blocks.insert(at + 1, Block(block.address + size, block.size - size))
             block.size = size

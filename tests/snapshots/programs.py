@@ -40,16 +40,16 @@ def weights_too_large() -> Device:
 def training_step(device: Device, keep: bool, state: list[int], fails: bool = False, scale: int = 1) -> None:
     """One step over four layers; with `keep`, what forward saved stays alive."""
     batch = device.malloc(2 * MIB, at(70))
-    saved = [device.malloc(3 * MIB * scale, inside(10, at(71)))]
+    saved = [device.malloc(4 * MIB * scale, inside(10, at(71)))]
     for _ in range(4):
         for line in (20, 21, 22, 23):
             if fails and line == 22 and len(saved) > 10:
                 device.fail(64 * MIB * scale, FREE, nested(line, 11, at(71)))
                 return
             saved.append(device.malloc((6 if line == 21 else 4) * MIB * scale, nested(line, 11, at(71))))
-    gradients = [device.malloc(5 * MIB, []) for _ in range(4)]
+    gradients = [device.malloc(6 * MIB, []) for _ in range(4)]
     if not state:
-        state += [device.malloc(5 * MIB, [ADAM, *at(73)]) for _ in range(8)]
+        state += [device.malloc(6 * MIB, [ADAM, *at(73)]) for _ in range(8)]
     for address in [*([] if keep else saved), *gradients, batch]:
         device.free(address)
 

@@ -86,6 +86,9 @@ class Recorder:
                 "PYTORCH_CUDA_ALLOC_CONF": "",
                 "expandable_segments": self.settings.expandable_segments,
                 "max_split_size": -1 if bound is None else bound,
+                "roundup_power2_divisions": {
+                    str(1 << power): divisions for power, divisions in enumerate(self.settings.roundup_power2_divisions)
+                },
             },
         }
 

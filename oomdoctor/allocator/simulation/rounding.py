@@ -18,7 +18,7 @@ def block_size(request_bytes: int, settings: AllocatorSettings) -> int:
     """The block that a request needs (`round_size`)."""
     found = settings.block_sizes.get(request_bytes)
     if found is None:
-        found = settings.block_sizes[request_bytes] = _round_size(request_bytes, settings)
+        found = settings.block_sizes[request_bytes] = _round_size(request_bytes + settings.padding_bytes, settings)
     return found
 
 

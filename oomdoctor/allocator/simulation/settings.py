@@ -50,6 +50,8 @@ class AllocatorSettings:
     """Segment for requests above 1 MiB and below 10 MiB, and the page of expandable segments of the large pool."""
     memory_fraction: float | None = None
     """per_process_memory_fraction; None: not set."""
+    padding_bytes: int = 0
+    """Added to each request before it is rounded: 32 in torch_npu's allocator, nothing in torch's own."""
 
     def divisions_for(self, size_bytes: int) -> int:
         """Divisions between powers of two for a request of that size (`roundup_power2_divisions`)."""
