@@ -65,8 +65,8 @@ class Growth:
     """How live bytes, weights aside, went from step to step (the first aside)."""
 
     rose: bool
-    """They rose in at least four of five steps, no step made most of the gain, the gain is worth the name, and it was
-    still held at the last event."""
+    """What was asked for and held rose in at least four of five steps, no step made most of the gain, the gain is worth
+    the name, and it was still held at the last event."""
     works: bool
     """Most steps made other memory too and gave it back, or ran the operations of a forward pass: the turns are steps
     of work. Else a store that is filled piece by piece looks like them."""
@@ -155,7 +155,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         if _is_cache(ownership, steps, begin, [kind for kind in kinds if gained_by_kind[kind] > 0])
     }
     return Growth(
-        rose=_is_steady(total, ownership.replay.peak_bytes) and at_end >= _STILL_HELD * int(total[-1]),
+        rose=_is_steady(_asked_at(ownership, counted, steps.first_event[begin:]), ownership.replay.peak_bytes)
+        and at_end >= _STILL_HELD * int(total[-1]),
         works=retains or _comes_and_goes(ownership, steps, begin),
         gained_bytes=int(total[-1] - total[0]),
         seconds=None if time_us is None else (int(time_us[1]) - int(time_us[0])) / 1e6,
@@ -230,6 +231,20 @@ def _live_at(ownership: Ownership, first: IntColumn) -> tuple[IntColumn, IntColu
         np.add.at(table, (ownership.kind, begin), value)
         np.subtract.at(table, (ownership.kind, end), value)
     return size.cumsum(axis=1)[:, :-1], count.cumsum(axis=1)[:, :-1]
+
+
+def _asked_at(ownership: Ownership, counted: NDArray[np.bool_], first: IntColumn) -> IntColumn:
+    """Bytes asked for, of the `counted` kinds, that the program held just before each of the events `first`.
+
+    A block may be up to 1 MiB larger than asked for: that comes and goes by chance, and hides a slow growth.
+    """
+    lifetimes = ownership.replay.lifetimes
+    rows = np.flatnonzero(counted[ownership.kind])
+    change = np.zeros(len(first) + 1, dtype=np.int64)
+    asked = lifetimes.asked_bytes[rows]
+    np.add.at(change, np.searchsorted(first, lifetimes.start[rows], side="right"), asked)
+    np.subtract.at(change, np.searchsorted(first, ownership.replay.given_back[rows], side="right"), asked)
+    return change.cumsum()[:-1]
 
 
 # --- judging it --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..language import N_
 from ..model.snapshot import IntColumn, Snapshot
 from ..model.source import KnownBy
 from .kinds import LifetimeKinds
-from .purposes import BY_STACK, CATEGORIES, HOW_KNOWN, Purposes, purposes_of
+from .purposes import BY_STACK, CATEGORIES, HOW_KNOWN, NO_PARAMETER, Purposes, purposes_of
 from .replay import replay
 from .stacks import FORWARD, Category
 
@@ -157,7 +157,7 @@ class Ownership(LifetimeKinds):
             return Share(reading.owner, WAITING, None, size, count, KnownBy.ALLOCATOR, how, WAITING)
         place, told = divmod(purpose, len(HOW_KNOWN))
         category = CATEGORIES[place]
-        by_stack = CATEGORY_PARTS[reading.category]
+        by_stack = CATEGORY_PARTS[category if told == NO_PARAMETER else reading.category]
         if self._is_cache(kind, cache_owners):
             category, told = Category.KV_APPEND, BY_STACK
             by_stack = CATEGORY_PARTS[category]

@@ -2,9 +2,10 @@
 
 A stack says where memory was allocated, a lifetime what became of it: what a forward pass allocated and the backward
 pass after it freed was saved for backward; what was freed in the phase that allocated it was temporary; what a backward
-pass or an optimizer allocated and left standing is a gradient or state. What is still live is judged by earlier blocks
-of the same stack that lived as long, where nearly all of them went one way. Where the window does not show it, the
-stack's word stands.
+pass or an optimizer allocated and left standing is a gradient or state. A gradient has the size of a parameter, or is
+accumulated into one: what else a backward pass makes are gradients of activations, as large as these. What is still
+live is judged by earlier blocks of the same stack that lived as long, where nearly all of them went one way. Where the
+window does not show it, the stack's word stands.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ HOW_KNOWN = (
     N_("recorded stack, and when earlier blocks of the same stack were freed"),
     N_("the program's own annotation of the phase that allocated it"),
     N_("the program's own note on the allocation"),
+    N_("recorded stack of a backward pass; no parameter has its size"),
 )
 """How a category is known; the first: as the stack's is."""
-BY_STACK, _BY_LIFETIME, _BY_ALIKE, _BY_ANNOTATION, _BY_NOTE = range(len(HOW_KNOWN))
+BY_STACK, _BY_LIFETIME, _BY_ALIKE, _BY_ANNOTATION, _BY_NOTE, NO_PARAMETER = range(len(HOW_KNOWN))
 
 CATEGORIES = tuple(Category)
 _NUMBER = {category: place for place, category in enumerate(CATEGORIES)}
@@ -79,6 +81,8 @@ def purposes_of(kinds: LifetimeKinds) -> Purposes:
     moments = moments_of(kinds)
     if len(moments.events):
         _by_annotation(kinds, moments, category, how)
+    _by_parameters(kinds, category, how)
+    if len(moments.events):
         _by_lifetime(kinds, moments, category, how)
     _by_note(kinds, category, how)
     return Purposes(category, how)
@@ -100,6 +104,24 @@ def _by_annotation(kinds: LifetimeKinds, moments: Moments, category: IntColumn, 
     found = np.where(told, of_phase[moments.phase[place]], -1)
     rows, found = rows[found >= 0], found[found >= 0]
     category[rows], how[rows] = found, _BY_ANNOTATION
+
+
+def _by_parameters(kinds: LifetimeKinds, category: IntColumn, how: IntColumn) -> None:
+    """What a backward pass made that no parameter is as large as, and nothing accumulated into one."""
+    rows = np.flatnonzero(category == _NUMBER[Category.GRADIENT])
+    if not len(rows):
+        return
+    accumulates = np.asarray([reading.accumulates for reading in kinds.readings], dtype=np.bool_)
+    asked = kinds.replay.lifetimes.asked_bytes
+    unknown = category == _NUMBER[Category.UNKNOWN]
+    # Of what was made before anything was recorded, parameters are what stands still.
+    weights = (category == _NUMBER[Category.WEIGHTS]) | (unknown & (kinds.replay.lifetimes.block >= 0))
+    if not weights.any():
+        weights = unknown | (category == _NUMBER[Category.OTHER])
+    if not weights.any():
+        return
+    rows = rows[~accumulates[kinds.kind[rows]] & ~np.isin(asked[rows], asked[weights])]
+    category[rows], how[rows] = _NUMBER[Category.OF_BACKWARD], NO_PARAMETER
 
 
 def _by_lifetime(kinds: LifetimeKinds, moments: Moments, category: IntColumn, how: IntColumn) -> None:

@@ -32,7 +32,7 @@ BEFORE_RING = -1
 _CODE = {name: code for code, name in enumerate(ACTIONS)}
 _ALLOC, _ASKED, _FREE = _CODE["alloc"], _CODE["free_requested"], _CODE["free_completed"]
 _SEGMENT_CHANGES = ((("segment_alloc", "segment_map"), 1), (("segment_free", "segment_unmap"), -1))
-_CHANGES = [_ALLOC, _FREE, *(_CODE[name] for names, _ in _SEGMENT_CHANGES for name in names)]
+_CHANGES = [_ALLOC, _ASKED, _FREE, *(_CODE[name] for names, _ in _SEGMENT_CHANGES for name in names)]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Lifetimes:
     address: AddressColumn
     is_pending_at_end: NDArray[np.bool_]
     """Its block of the final state is freed, but waits for another stream."""
+    asked_bytes: IntColumn
+    """What it needed of its size: what was asked for, rounded. The rest is by chance, whatever block was at hand."""
     may_be_more: Mapping[int, int] = field(default_factory=dict)
     """By row, where the size is a least: up to how many bytes the block may have been larger."""
 
@@ -306,15 +308,20 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
     where = np.concatenate([address[start_rows], address[twice_rows], address[gone_rows]])
     settings = settings_of(snapshot, events.device)
     size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated, settings)
-    dead = np.flatnonzero(final_block < 0)
+    dead_rows = final_block < 0
+    dead = np.flatnonzero(dead_rows)
     rest, more = rests(snapshot, events, settings, Spans(where, start, end), size, dead)
+    asked = size.copy()
+    asked[~dead_rows] = np.minimum(
+        size[~dead_rows], block_sizes(snapshot.blocks.requested_bytes[final_block[~dead_rows]], settings)
+    )
     size[dead] += rest
     unsure = np.flatnonzero(more)
     waits = np.zeros(len(start), dtype=np.bool_)
     waits[final_block >= 0] = snapshot.blocks.state[final_block[final_block >= 0]] == _PENDING
     may_be_more = dict(zip(dead[unsure].tolist(), more[unsure].tolist(), strict=True))
     return (
-        Lifetimes(start, end, size, stack, final_block, where, waits, may_be_more),
+        Lifetimes(start, end, size, stack, final_block, where, waits, asked, may_be_more),
         Disagreement(
             allocated_twice=len(twice_rows),
             freed_twice=int((unopened & same & ~is_final).sum()),

@@ -49,6 +49,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
         )
     gaps += _contradicted_histories(facts)
     gaps += _broken_states(facts)
+    gaps += _not_rebuilt(facts)
     if evidence.runs and "cudaMallocAsync" in str(facts.value("torch.allocator_settings") or ""):
         gaps.append(
             Missing(
@@ -133,6 +134,22 @@ def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:
                 _(
                     "start `torch.cuda.memory._record_memory_history()` once and do not stop it before the snapshot is "
                     "taken"
+                ),
+            )
+
+
+def _not_rebuilt(facts: FactSet) -> Iterator[Missing]:
+    for member in facts.members(Scope.DEVICE):
+        found = facts.find("allocator.not_rebuilt", member)
+        if found is not None and isinstance(found.value, str):
+            yield Missing(
+                _("the holes and the address map of {member} as the request failed").format(member=member),
+                _("the snapshot was written later, and the state then cannot be rebuilt: {why}").format(
+                    why=told(found.value)
+                ),
+                _(
+                    "have the snapshot written as it fails: `oomdoctor run` does, and so does what"
+                    " `torch._C._cuda_attach_out_of_memory_observer` calls"
                 ),
             )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ..allocator.consistency import broken_segments
 from ..allocator.fragmentation import Fragmentation, fragmentation
 from ..allocator.owners import Ownership, ownership_of
+from ..allocator.rebuilt import StateThen, state_after
 from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.request import Request, request_of, settings_of
 from ..allocator.stacks import FORWARD, Category
@@ -158,7 +159,7 @@ def _taken_meanwhile(ownership: Ownership, oom: SnapshotOom) -> int | None:
 
 
 def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | None) -> Request | None:
-    """The failed request, where the snapshot's final state is that of the failure, and can be.
+    """The failed request, where the state in which it failed is known: see `state_then`.
 
     A snapshot without an oom event of its own (no history) takes the request from a message that agrees with
     it on what was allocated: then both show the same moment.
@@ -167,7 +168,8 @@ def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | 
     if broken_segments(ownership.snapshot, allocator.device):
         return None
     if oom is not None:
-        return request_of(ownership.snapshot, oom) if allocator.is_final(oom.event_index) else None
+        then = state_then(ownership, oom).snapshot
+        return None if then is None else request_of(then, oom)
     member = device_member(allocator.device, ownership.snapshot.backend)
     held = allocator.live_at(moment(ownership, None)) - allocator.pending_at_end_bytes
     for event in reversed(evidence.of_kind(EventKind.DEVICE_OOM)):
@@ -178,6 +180,13 @@ def failed_request(evidence: Evidence, ownership: Ownership, oom: SnapshotOom | 
             settings = settings_of(ownership.snapshot, allocator.device)
             return Request(allocator.device, requested, settings=settings)
     return None
+
+
+def state_then(ownership: Ownership, oom: SnapshotOom | None) -> StateThen:
+    """The state in which a request failed: the final one, or that which is rebuilt from it. Without one: the final."""
+    if oom is None:
+        return StateThen(ownership.snapshot)
+    return state_after(ownership.snapshot, ownership.replay.device, oom.event_index)
 
 
 def _put_state(
@@ -195,12 +204,19 @@ def _put_state(
     elif isinstance(setting, bool):
         facts.put("allocator.expandable_segments", setting, source, member)
     if request is not None:
-        found = fragmentation(snapshot, request)
+        then = state_then(ownership, oom)
+        assert then.snapshot is not None
+        if then.undone and oom is not None:
+            told = N_("state at the oom event {event}, rebuilt from the final state")
+            source = _source(ownership, told.format(event=oom.event_index))
+        found = fragmentation(then.snapshot, request)
         facts.put("allocator.largest_free_block_bytes", found.largest_free_block_bytes, source, member)
         facts.put("allocator.usable_idle_bytes", found.usable_idle_bytes, source, member)
         facts.put("oom.private_pool_bytes", found.private_idle_bytes, source, member)
         _put_idle(found, source, member, facts)
-    elif oom is None and not broken:
+    elif oom is not None:
+        facts.put("allocator.not_rebuilt", state_then(ownership, oom).why_not or None, source, member)
+    elif not broken:
         _put_idle(fragmentation(snapshot, Request(allocator.device, 0)), source, member, facts)
     if oom is None and not broken:
         pending = allocator.pending_at_end_bytes

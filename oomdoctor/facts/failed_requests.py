@@ -18,7 +18,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.failed_request import FailedRequest, InTheWay, Pinning, Room, Unused
 from ..model.snapshot import BLOCK_STATES, Snapshot
-from .allocator import failed_request, latest_oom
+from .allocator import failed_request, latest_oom, state_then
 from .deriver import device_member
 from .focus import focus
 
@@ -27,7 +27,7 @@ _LIVE = BLOCK_STATES.index("active_allocated")
 
 
 def failed_requests(evidence: Evidence, facts: FactSet) -> tuple[FailedRequest, ...]:
-    """One a device whose snapshot shows the state at a failure; where it is of another moment there is none."""
+    """One a device whose snapshot shows the state at a failure, or lets it be rebuilt; else there is none."""
     found = []
     told = focus(evidence)
     for snapshot in told.snapshots:
@@ -35,10 +35,13 @@ def failed_requests(evidence: Evidence, facts: FactSet) -> tuple[FailedRequest, 
             ownership = ownership_of(snapshot, device)
             oom = latest_oom(snapshot, device)
             request = failed_request(told, ownership, oom)
-            if request is not None and (snapshot.segments.device == device).any():
+            then = state_then(ownership, oom)
+            state = then.snapshot
+            if request is not None and state is not None and (state.segments.device == device).any():
                 free = oom.free_bytes if oom is not None else None
                 allowed = facts.size("oom.allowed_bytes", device_member(device, snapshot.backend))
-                found.append(_failed(snapshot, ownership, request, free, allowed))
+                failed = _failed(state, ownership, request, free, allowed)
+                found.append(replace(failed, undone=then.undone, may_be_more_bytes=then.may_be_more_bytes))
     return tuple(found)
 
 

@@ -148,6 +148,7 @@ _SPECS = (
     FactSpec("allocator.pending_free_bytes", B, DEVICE, "freed blocks that wait for another stream's event"),
     FactSpec("allocator.private_idle_bytes", B, DEVICE, "idle bytes in private (CUDA-graph) pools"),
     FactSpec("allocator.expandable_segments", FLAG, DEVICE, "segments can grow in place"),
+    FactSpec("allocator.not_rebuilt", TEXT, DEVICE, "why the state at the failure cannot be rebuilt from a snapshot that was written later"),
     FactSpec("allocator.peak_allocated_bytes", B, DEVICE, "most bytes allocated at once (allocator's own peak, or replay with what stood before)"),
     FactSpec("allocator.peak_may_be_more_bytes", B, DEVICE, "by how much the replayed peak may be more: the rounding of blocks that stood before the recording is not known"),
     FactSpec("allocator.peak_reserved_bytes", B, DEVICE, "most bytes reserved at once"),

@@ -117,6 +117,10 @@ class FailedRequest:
     """None: nothing that could go makes room, or the request does not fail for want of a hole."""
     map: AddressMap
     source: str
+    undone: int = 0
+    """Events that came after the failure: the state is rebuilt backwards from what the snapshot shows."""
+    may_be_more_bytes: int = 0
+    """By how much the live bytes may be more, and the holes smaller: the rounding of some blocks is not recorded."""
 
     @property
     def short_bytes(self) -> int | None:

@@ -141,7 +141,21 @@ def _asked(failed: FailedRequest) -> str:
         pool=told(failed.pool),
         free="" if failed.device_free_bytes is None else format_bytes(failed.device_free_bytes),
     )
-    return " ".join([asked, *_of_the_driver(failed)])
+    return " ".join([asked, *_of_the_driver(failed), *_rebuilt(failed)])
+
+
+def _rebuilt(failed: FailedRequest) -> Iterator[str]:
+    if failed.undone:
+        yield ngettext(
+            "The snapshot was written {number} event after the failure: this state is rebuilt backwards from it.",
+            "The snapshot was written {number} events after the failure: this state is rebuilt backwards from it.",
+            failed.undone,
+        ).format(number=f"{failed.undone:,}")
+    if failed.may_be_more_bytes:
+        yield _(
+            "Up to {size} more may have been live, and as much less idle: how far some blocks were rounded is not"
+            " recorded."
+        ).format(size=format_bytes(failed.may_be_more_bytes))
 
 
 def _of_the_driver(failed: FailedRequest) -> Iterator[str]:

@@ -148,6 +148,8 @@ def _failed_request(failed: FailedRequest) -> dict[str, Any]:
         "wanted_bytes": failed.wanted_bytes,
         "device_free_bytes": failed.device_free_bytes,
         "room_bytes": failed.room_bytes,
+        "undone_events": failed.undone,
+        "may_be_more_bytes": failed.may_be_more_bytes,
         "live_bytes": failed.live_bytes,
         "reserved_bytes": failed.reserved_bytes,
         "short_bytes": failed.short_bytes,

@@ -85,6 +85,8 @@ def test_each_tensor_is_told_by_when_it_was_freed(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], forward: list[int], backward: list[int], kept: int
 ) -> None:
     device = Device()
+    for size in sizes:
+        device.malloc(size + 512, [LINEAR_INIT, frame("__init__", FILE, 5)])
     for _ in range(3):
         _step(device, sizes, [forward, backward])
     in_flight = _step(device, sizes, [forward, backward], ends=False)

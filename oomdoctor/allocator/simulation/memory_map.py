@@ -126,6 +126,14 @@ class _Rewinder:
             elif action in _UNDO:
                 _UNDO[action](self, index, address, size)
 
+    def undo_segments_back_to(self, first: int) -> None:
+        """Undo what came and went of segments from the last event down to this one; blocks are left as they are."""
+        events = self.events
+        rows = first + np.flatnonzero(np.isin(events.action[first:], list(_UNDO)))
+        for index in rows[::-1].tolist():
+            address, size = int(events.address[index]), int(events.size_bytes[index])
+            _UNDO[int(events.action[index])](self, index, address, size)
+
     def bases(self, window_bytes: int) -> dict[tuple[int, int, bool], tuple[int, ...]]:
         """The lowest address that each expandable segment is seen to have mapped; none is longer than the window."""
         seen: dict[tuple[int, int, bool], set[int]] = {}
@@ -232,6 +240,17 @@ def memory_map(
         contradictions=rewinder.contradictions + outside + overlaps,
         bases=rewinder.bases(window_bytes),
     )
+
+
+def areas_before(
+    snapshot: Snapshot, events: Events, settings: AllocatorSettings, first: int
+) -> tuple[tuple[Area, ...], int]:
+    """The segments just before event `first`, by address, and how many events did not fit them."""
+    rewinder = _Rewinder(snapshot, events, settings)
+    rewinder.undo_segments_back_to(first)
+    areas = tuple(sorted(rewinder.areas.values(), key=lambda area: area.address))
+    overlaps = sum(one.end > other.address for one, other in pairwise(areas))
+    return areas, rewinder.contradictions + overlaps
 
 
 def _area_of(areas: tuple[Area, ...], address: int) -> Area | None:
