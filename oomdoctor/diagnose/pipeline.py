@@ -13,8 +13,9 @@ from ..estimate.kept import kept_model
 from ..estimate.model_input import Model, read_model
 from ..facts import derive_all
 from ..facts.budget import budgets, with_moments
-from ..facts.chronology import chronological
+from ..facts.chronology import BY_TIME, chronological
 from ..facts.devices import device_looks
+from ..facts.episodes import told_by_times
 from ..facts.failed_requests import failed_requests
 from ..facts.focus import focus
 from ..facts.holdings import holdings
@@ -36,6 +37,7 @@ from ..playbook.load import Playbook, load_playbook, rule_directories
 from ..playbook.match import match_rules
 from ..playbook.precedents import by_precedent
 from ..readers.inputs import Progress, read_inputs
+from .explained import explained, of_each_rank
 from .figures import figures_are_set_aside, notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
@@ -84,11 +86,13 @@ def diagnose_evidence(
     """The diagnosis of evidence that is already read."""
     evidence, quoted = without_documents(evidence)
     evidence, order = chronological(evidence)
+    if not order and told_by_times(evidence):
+        order = (_(BY_TIME),)
     evidence, headline = with_told_failure(evidence)
     known, refused = _model(model, evidence)
     facts, reckoned = derive_all(evidence, known, simulating)
-    findings = match_rules(playbook, facts)
     told = focus(evidence)
+    facts, findings = of_each_rank(told, facts, match_rules(playbook, facts), playbook)
     incidents, in_focus = find_incidents(evidence), find_incidents(told)
     in_focus = told_of_one_place(findings, in_focus, facts)[1]
     findings, incidents = told_of_one_place(findings, incidents, facts)
@@ -96,13 +100,15 @@ def diagnose_evidence(
         findings, incidents, in_focus = as_possible(findings), as_quoted(incidents), as_quoted(in_focus)
     device_budgets = () if quoted else with_moments(budgets(evidence, facts), in_focus)
     verdict = decide(findings, in_focus, facts, evidence.inputs)
+    if not quoted:
+        incidents = explained(evidence, incidents, in_focus, findings, verdict, playbook, decide)
     in_words = not (quoted or evidence.snapshots or evidence.runs)  # as the precedents are
     in_words = in_words and not figures_are_set_aside(evidence)
     if in_words and (verdict is Verdict.OUT_OF_MEMORY or (verdict is Verdict.UNDETERMINED and not in_focus)):
         findings = (*findings, *by_precedent(playbook, facts, findings))
     diagnosis = Diagnosis(
         verdict=verdict,
-        summary=summarise(verdict, findings, incidents, device_budgets, facts, evidence.inputs),
+        summary=summarise(verdict, findings, incidents, device_budgets, facts, evidence.inputs, in_focus),
         fingerprint=fingerprint(findings, incidents, facts),
         findings=findings,
         budgets=device_budgets,

@@ -26,10 +26,15 @@ def told_of_one_place(
     failed = failed_devices(facts)
     findings = _host_first(findings, incidents, failed)
     place = findings[0].scope.get("device") if findings else None
-    if not incidents or place is None or place == incidents[0].where or incidents[0].where not in failed:
+    if not incidents or place is None or place == incidents[0].where:
         return tuple(findings), tuple(incidents)
     chosen = next((incident for incident in incidents if incident.where == place), None)
     if chosen is None:
+        return tuple(findings), tuple(incidents)
+    if not incidents[0].is_memory and findings[0].confidence is not Confidence.POSSIBLE:
+        # An end that proves nothing by itself, of a program whose memory ran out: the cause is not the end's.
+        return tuple(findings), (chosen, *(incident for incident in incidents if incident is not chosen))
+    if incidents[0].where not in failed:
         return tuple(findings), tuple(incidents)
     here = next((each for each in findings if each.scope.get("device") == incidents[0].where), None)
     if here is not None and here.confidence is findings[0].confidence:

@@ -17,6 +17,7 @@ from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord
 from ..model.facts import FactSet, Scope
 from ..model.places import place_in_words
 from ..model.units import format_bytes, format_seconds
+from .explained import of_other_failures
 from .subject import of_other_devices, uncapitalised
 
 FINGERPRINT_VERSION = 1
@@ -76,8 +77,12 @@ def summarise(
     budgets: Sequence[Budget],
     facts: FactSet,
     inputs: Sequence[InputRecord] = (),
+    in_focus: Sequence[Incident] | None = None,
 ) -> str:
-    """Two sentences: what ran out with its numbers, then the cause (or that none is known) and who held it."""
+    """What ran out with its numbers, the cause (or that none is known) and who held it, then what else failed.
+
+    `in_focus`: those of the incidents that are of the failure that the report is about; None: all.
+    """
     if nothing_read(inputs):
         return _nothing_read(inputs)
     in_pieces = any(finding.family == "fragmentation" for finding in findings[:1])
@@ -90,7 +95,8 @@ def summarise(
     if incidents and incidents[0].then:
         sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
     sentences += of_other_devices(findings, incidents, facts)
-    return " ".join([*sentences, why(verdict, findings)])
+    others = [] if in_focus is None else of_other_failures(incidents, in_focus)
+    return " ".join([*sentences, why(verdict, findings), *others])
 
 
 def _nothing_read(inputs: Sequence[InputRecord]) -> str:
@@ -339,7 +345,7 @@ def _ending(facts: FactSet) -> str:
 
 
 def why(verdict: Verdict, findings: Sequence[Finding]) -> str:
-    """The summary's last sentence: the cause, how sure it is and who held the memory."""
+    """The summary's sentence on the cause: the cause, how sure it is and who held the memory."""
     if not findings:
         return {
             Verdict.NO_FAILURE: _("What it does not show cannot be excluded."),

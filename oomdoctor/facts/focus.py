@@ -15,6 +15,7 @@ from ..model.snapshot import Snapshot
 from ..model.source import Source
 from .allocator import speaking_snapshot
 from .device_records import speaking_records
+from .episodes import by_episode
 from .until import was_killed
 
 _LOG_NAMES = ("stdout.log", "stderr.log", "kernel.log")
@@ -61,8 +62,8 @@ def others(evidence: Evidence) -> tuple[Evidence, ...]:
 def _parts(evidence: Evidence) -> list[Evidence]:
     """The piece that the report is about, then the others, in the order of the input."""
     if not evidence.runs:
-        first, *rest = _by_kind(evidence)
-        return [*_by_start(first), *rest]
+        starts = (start for piece in _by_kind(evidence) for start in _by_start(piece))
+        return [episode for start in starts for episode in by_episode(start)]
     strangers = tuple(event for event in evidence.events if _is_strangers_kill(evidence, event))
     own = replace(evidence, events=tuple(event for event in evidence.events if event not in strangers))
     pieces = _by_run(own) if len(own.runs) > 1 else [own]
@@ -138,7 +139,7 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
     if last is None or len(set.union(*kinds.values())) == 1:
         return [evidence]
     if {len(found) for found in kinds.values()} != {1}:
-        return _after_kills(evidence)
+        return [evidence]  # its episodes tell them apart
     told = [event for event in evidence.events if _kind_of(event)]
     if all(event.time_seconds is not None for event in told):
         last = max(told, key=lambda event: event.time_seconds or 0.0)
@@ -148,15 +149,6 @@ def _by_kind(evidence: Evidence) -> list[Evidence]:
         _kept(evidence, lambda path: path not in kinds or path in keep, ()),
         _kept(evidence, lambda path: path in kinds and path not in keep, ()),
     ]
-
-
-def _after_kills(evidence: Evidence) -> list[Evidence]:
-    told = [kind for kind in map(_kind_of, evidence.events) if kind]
-    if "host" in told[told.index("device") :]:
-        return [evidence]
-    kills = tuple(event for event in evidence.events if _kind_of(event) == "host")
-    kept = tuple(event for event in evidence.events if _kind_of(event) != "host")
-    return [replace(evidence, events=kept), Evidence(events=kills)]
 
 
 def _by_start(evidence: Evidence) -> list[Evidence]:

@@ -83,6 +83,16 @@ def find_incidents(evidence: Evidence) -> tuple[Incident, ...]:
     return _told_once([*mine, *rest])
 
 
+def same_incident(one: Incident, other: Incident) -> bool:
+    """Whether two are the same statement of one failure, whatever else is known of them."""
+    return (one.source, one.where, one.cause, one.when_seconds) == (
+        other.source,
+        other.where,
+        other.cause,
+        other.when_seconds,
+    )
+
+
 def _started_again(evidence: Evidence) -> bool:
     """Whether a start after the last failure is seen to work: it counts on, or serves."""
     started, works = False, False

@@ -172,6 +172,16 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Explanation:
+    """Why an incident came, by what the input tells of it alone: the first finding about it."""
+
+    rule: str
+    cause: str
+    title: str
+    confidence: Confidence
+
+
+@dataclass(frozen=True)
 class Incident:
     """One failure the input holds. The report is about the first (latest)."""
 
@@ -185,6 +195,9 @@ class Incident:
     """False for an end that proves nothing by itself: a signal, exit 137."""
     then: str = ""
     """What came of it, where the input shows that something went on: a phrase."""
+    verdict: Verdict | None = None
+    """Of this failure alone; None where it was not looked at by itself."""
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -362,7 +375,7 @@ class Diagnosis:
     moments: tuple[Moment, ...] = ()
     devices: tuple[DeviceLook, ...] = ()
     why: str = ""
-    """The summary's last sentence, where a report that shows the cause by itself need not repeat it."""
+    """The summary's sentence on the cause, which a report that shows the cause by itself need not repeat."""
     notes: tuple[str, ...] = ()
     """Things a reader must know that are neither missing nor evidence (a rule file that could not be loaded …)."""
     made_seconds: float = 0.0

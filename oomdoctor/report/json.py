@@ -10,7 +10,18 @@ from dataclasses import asdict
 from typing import Any
 
 from .. import __version__
-from ..model.diagnosis import Budget, Comparison, Diagnosis, EvidenceItem, Finding, Holding, Misuse, Remedy, Setting
+from ..model.diagnosis import (
+    Budget,
+    Comparison,
+    Diagnosis,
+    EvidenceItem,
+    Finding,
+    Holding,
+    Incident,
+    Misuse,
+    Remedy,
+    Setting,
+)
 from ..model.failed_request import FailedRequest
 from ..model.window import Window
 
@@ -45,6 +56,7 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
                 "cause": each.cause,
                 "source": each.source,
                 **({"then": each.then} if each.then else {}),
+                **_explained(each),
             }
             for each in diagnosis.incidents
         ],
@@ -72,6 +84,19 @@ def as_json_object(diagnosis: Diagnosis) -> dict[str, Any]:
     }
     portable: dict[str, Any] = _portable(report)
     return portable
+
+
+def _explained(incident: Incident) -> dict[str, Any]:
+    said: dict[str, Any] = {} if incident.verdict is None else {"verdict": incident.verdict.value}
+    why = incident.explanation
+    if why is not None:
+        said["diagnosis"] = {
+            "rule": why.rule,
+            "cause": why.cause,
+            "title": why.title,
+            "confidence": why.confidence.value,
+        }
+    return said
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

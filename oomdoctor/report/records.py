@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..language import _, told
-from ..model.diagnosis import Diagnosis, Incident
+from ..language import N_, _, told
+from ..model.diagnosis import Diagnosis, Incident, Verdict
 from ..model.places import place_in_words
 from ..model.printable import one_line, plain
 from ..model.units import format_bytes
 from .anchors import Anchors
+from .findings import CONFIDENCE
 from .moments import format_moment
 from .text import format_value, source_of
+
+TAGS = {
+    Verdict.OUT_OF_MEMORY: N_("Out of memory"),
+    Verdict.DEGRADED: N_("Degraded, not dead"),
+    Verdict.NOT_OUT_OF_MEMORY: N_("Not out of memory"),
+    Verdict.NO_FAILURE: N_("No failure"),
+    Verdict.UNDETERMINED: N_("Cause not determined"),
+}
 
 _LINE, _SOURCE = 400, 240
 
@@ -33,6 +42,8 @@ class IncidentView:
     where: str
     cause: str
     requested: str
+    why: str
+    """Its own verdict and cause; empty where it was not looked at by itself."""
     source: str
     leads_to: str
     """The anchor of the line that says so; empty where none is shown."""
@@ -76,9 +87,20 @@ def view_incident(incident: Incident, anchors: Anchors) -> IncidentView:
         where=one_line(place_in_words(incident.where), 80),
         cause=one_line(_cause_of(incident), _LINE),
         requested="" if incident.requested_bytes is None else format_bytes(incident.requested_bytes),
+        why=one_line(_why(incident), _LINE),
         source=one_line(source_of(incident.source), _SOURCE),
         leads_to=anchors.of_line(incident.source),
     )
+
+
+def _why(incident: Incident) -> str:
+    if incident.verdict is None:
+        return ""
+    verdict, why = _(TAGS[incident.verdict]), incident.explanation
+    if why is None:
+        return verdict
+    said = _("{verdict}; {sureness}: {title} ({rule})")
+    return said.format(verdict=verdict, sureness=_(CONFIDENCE[why.confidence]), title=why.title, rule=why.rule)
 
 
 def _cause_of(incident: Incident) -> str:

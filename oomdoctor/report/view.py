@@ -25,6 +25,7 @@ from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
 from .reckoning import ComparisonView, EstimatedView, view_comparison, view_estimated, view_misuse
 from .records import (
+    TAGS,
     ExcerptView,
     FactView,
     Figure,
@@ -40,14 +41,6 @@ from .stacks import StackView, view_stacks
 from .surroundings import DeviceView, MeasureGroup, view_devices, view_host
 from .timeline import Chart, view_charts
 from .window import WindowView, view_window
-
-TAGS = {
-    Verdict.OUT_OF_MEMORY: N_("Out of memory"),
-    Verdict.DEGRADED: N_("Degraded, not dead"),
-    Verdict.NOT_OUT_OF_MEMORY: N_("Not out of memory"),
-    Verdict.NO_FAILURE: N_("No failure"),
-    Verdict.UNDETERMINED: N_("Cause not determined"),
-}
 
 STATUS = {"read": N_("read"), "partly": N_("partly"), "refused": N_("refused")}
 
@@ -165,7 +158,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
     bars = [view_budget(budget) for budget in budgets]
     findings = view_findings(diagnosis, anchors)
     # The cause has its own place, a few lines below.
-    summary = diagnosis.summary.removesuffix(diagnosis.why) if findings else diagnosis.summary
+    summary = diagnosis.summary.replace(diagnosis.why, "", 1) if findings else diagnosis.summary
     headline, lead = split_summary(summary, _(TAGS[diagnosis.verdict]))
     holdings = view_holdings(diagnosis.holdings, diagnosis.budgets)
     environment = diagnosis.environment

@@ -80,11 +80,11 @@ def test_a_command_typed_after_the_failure_does_not_hide_it(read):
     assert told.facts.value("oom.requested_bytes", "cuda:0") == 2 * GIB
 
 
-def test_a_device_beside_another_failure_is_labelled(read):
+def test_another_failure_lends_no_budget(read):
     told = read(log=traceback("2.00 GiB") + KILL)
-    (budget,) = told.budgets
-    assert told.findings[0].rule == "HST001"
-    assert budget.moment == "at its own failure (log:4)"
+    assert told.budgets == ()
+    assert [finding.rule for finding in told.findings] == ["HST001"]
+    assert [one.explanation.rule for one in told.incidents] == ["HST001", "ACT001"]
     (budget,) = read(log=traceback("2.00 GiB")).budgets
     assert budget.moment == ""
 

@@ -67,7 +67,7 @@ def test_a_device_that_failed_long_before_is_not_what_the_report_is_about():
     assert found.incidents[0].where == "cuda:0"
     assert first(found).scope == {"device": "cuda:0"}
     assert first(found).rule == "FRG001"
-    assert "Beside it cuda:1 failed, for another cause, which is confirmed" in found.summary
+    assert "Another failure in the input: device out of memory (cuda:1); its cause is confirmed" in found.summary
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,17 @@ def test_a_device_that_failed_long_before_is_not_what_the_report_is_about():
             "HST002",
         ),
         ("java.lang.OutOfMemoryError: Java heap space", "HST018"),
-        # What proves nothing by itself does not come before what is likely.
-        ("Killed", "FRG001"),
+        # An hour later it is another end, of which nothing says why: it has not the earlier failure's cause.
+        ("Killed", "HST005"),
     ],
 )
 def test_a_later_failure_of_the_host_has_the_hosts_cause(later, rule):
     found = ask(f"2026-11-29 10:00:00,000 {_fragmented(0)}\n2026-11-29 11:00:00,000 {later}")
     assert first(found).rule == rule
+
+
+def test_the_end_of_a_program_whose_memory_ran_out_is_not_what_the_report_is_about():
+    found = ask(f"2026-11-29 10:00:00,000 {_fragmented(0)}\n2026-11-29 10:00:03,000 Killed")
+    assert first(found).rule == "FRG001"
+    assert [incident.cause for incident in found.incidents] == ["device out of memory", "process killed"]
+    assert view_report(found).headline.startswith("cuda:0 ran out of memory: 4.00 GiB asked for")

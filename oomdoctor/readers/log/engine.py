@@ -27,6 +27,7 @@ from .prefixes import Stripped, strip, unfold
 from .registry import ALL_FAMILIES
 from .scan import ESCAPE, Anchor, AnchorScanner
 from .stamps import stamp_of
+from .statement import in_order_of_line
 from .torch_statistics import told_by_statistics
 from .waiting import Tally, WaitingText
 
@@ -297,14 +298,16 @@ class _Reader:
         patterns = self.all.patterns(anchors)
         new = False
         for line in self.lines(span, stripped):
+            said: list[tuple[int, LogEvent]] = []
             for pattern in patterns:
                 if (match := pattern.compiled.search(line.text)) is None:
                     continue
                 events = _events(pattern.build(match, line))
                 if self.cut and span.start + _REACH > len(self.buffer):
                     events = without_cut_figures(events, pattern, line, self.cut)
-                for event in events:
-                    new = self.record(event, span, text) or new
+                said += ((line.text.find(pattern.anchor), event) for event in events)
+            for event in in_order_of_line(said):
+                new = self.record(event, span, text) or new
         return new
 
     def lines(self, span: _Span, stripped: Stripped) -> Sequence[Line]:

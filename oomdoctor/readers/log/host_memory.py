@@ -223,7 +223,7 @@ FAMILY = Family(
         Pattern(
             "Unable to allocate",
             rf"Unable to allocate (?:array|(?P<size>{SIZE}) for an array) with shape (?P<shape>\([^()]{{0,200}}\))"
-            r" and data type (?P<dtype>.{1,300})$",
+            r" and data type (?P<dtype>.{1,300}?)(?:(?:;| \||\.) .{0,4000})?$",
             _numpy,
         ),
         Pattern("array is too big.", r"ValueError: array is too big\.\s*$", _failed("numpy")),

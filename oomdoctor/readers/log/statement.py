@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from ...model.events import EventKind, FieldValue, LogEvent
 from ...model.units import TIB, parse_size
@@ -98,3 +99,24 @@ def _unwrapped(pieces: list[str]) -> str:
     if not is_cut:
         return " ".join([pieces[0].rstrip(), *(piece.strip() for piece in pieces[1:])])
     return "".join(piece if len(piece) == width else f"{piece} " for piece in pieces[:-1]) + pieces[-1]
+
+
+def in_order_of_line(said: Sequence[tuple[int, LogEvent]]) -> list[LogEvent]:
+    """What one line says, with where it says so: a device's failure and a host's in the order of the line."""
+    places = [number for number, (_, event) in enumerate(said) if event.kind in _UNLIKE]
+    events = [event for _, event in said]
+    if len({events[number].kind for number in places}) > 1:
+        for number, (_, event) in zip(places, sorted((said[n] for n in places), key=itemgetter(0)), strict=True):
+            events[number] = event
+    return events
+
+
+_UNLIKE = frozenset(
+    {
+        EventKind.DEVICE_OOM,
+        EventKind.HOST_ALLOCATION_FAILED,
+        EventKind.KERNEL_OOM,
+        EventKind.MEMORY_LIMIT_HIT,
+        EventKind.SHM_EXHAUSTED,
+    }
+)
