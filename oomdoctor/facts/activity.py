@@ -9,6 +9,7 @@ from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
+from .chronology import is_earlier
 from .frame_calls import touches_device_first
 from .frames import (
     autograd_of,
@@ -74,6 +75,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_engine_words(evidence, facts)
     _put_order(evidence, facts)
     _put_cut_off(evidence, facts)
+    for event in evidence.of_kind(EventKind.UNFUSED_ATTENTION):
+        facts.put("activity.fused_attention_missing", True, event.source)
     for event in reversed(evidence.of_kind(EventKind.INPUT_LENGTH)):
         facts.put("activity.input_tokens", event.size("tokens"), event.source)
         facts.put("activity.input_limit_tokens", event.size("limit_tokens"), event.source)
@@ -265,14 +268,16 @@ def _put_order(evidence: Evidence, facts: FactSet) -> None:
 
 
 def _put_told_late(events: Sequence[LogEvent], facts: FactSet) -> None:
-    """The lines of several processes are collected in no strict order: a worker's may come after its own failure."""
+    """The lines of several processes are collected in no strict order, and some exports show the newest first."""
     failed, later = events[0], events[1:]
     if any(event.kind is EventKind.ENGINE_START for event in later):
         return
     for event in later:
         anothers = event.pid is not None and event.pid != failed.pid and event.word("edge") in ("begin", "progress")
-        if event.kind is EventKind.ENGINE_PHASE and (anothers or event.word("edge") == "told"):
-            facts.put("activity.phase", event.word("phase"), event.source)
+        if event.kind is EventKind.ENGINE_PHASE and (
+            anothers or event.word("edge") == "told" or is_earlier(event, failed)
+        ):
+            facts.put("activity.phase", _after_phase(event), event.source)
 
 
 def _after_phase(event: LogEvent) -> str | None:

@@ -45,6 +45,18 @@ def moments_of_inputs(evidence: Evidence) -> dict[str | None, float]:
     return _dated({path: moment for path, moment in moments.items() if moment is not None})
 
 
+def is_earlier(event: LogEvent, other: LogEvent) -> bool:
+    """Whether the times of both say so; of a time without a year the day and the clock count."""
+    at, then = event.after_seconds, other.after_seconds
+    if at is None or then is None:
+        return False
+    if (at < _FIRST_DATED) != (then < _FIRST_DATED):
+        dated, yearless = max(at, then), min(at, then)
+        nearest = min(_in_years(yearless, dated), key=lambda moment: abs(moment - dated))
+        at, then = (nearest, then) if at == yearless else (at, nearest)
+    return at < then
+
+
 def _last_failures(events: Iterable[LogEvent]) -> dict[str | None, LogEvent]:
     """By input in the order given, its last failure that it did not recover from."""
     found: dict[str | None, LogEvent] = {}

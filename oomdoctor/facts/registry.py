@@ -127,6 +127,7 @@ _SPECS = (
     FactSpec("activity.data_parallel", FLAG, INCIDENT, "the stack is in DataParallel, which gathers on the first device"),
     FactSpec("activity.input_tokens", T, INCIDENT, "length of an input that the program remarked on"),
     FactSpec("activity.input_limit_tokens", T, INCIDENT, "length the model is made for, in that remark"),
+    FactSpec("activity.fused_attention_missing", FLAG, INCIDENT, "the program says that it has no fused attention (flash attention, xformers)"),
     FactSpec("activity.moves_offloaded", FLAG, INCIDENT, "the stack brings an offloaded component to the device"),
     FactSpec("activity.in_exception_handler", FLAG, INCIDENT, "the failing call ran while another memory error was being handled"),
     FactSpec("activity.during_training", FLAG, INCIDENT, "the frames show a training step (loss, backward, optimizer, trainer)"),

@@ -48,6 +48,8 @@ class EventKind(str, Enum):
     code (CUBLAS_STATUS_ALLOC_FAILED, 'out of memory', 'busy', …), call, requested_bytes, masks_oom (bool), thread (pin_memory|…)"""
     PEER_LOST = "peer-lost"
     """A rank says that another one is gone: library (nccl|gloo|…). What follows from a failure elsewhere"""
+    UNFUSED_ATTENTION = "unfused-attention"
+    """A program says that a package or kernel of fused attention is not there or not used: missing (its name as printed)"""
     TOLD_IN_WORDS = "told-in-words"
     """The headline of a pasted report says that device memory ran out"""
     # --- Python ---------------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ class LogEvent:
     time_seconds: float | None = None
     """Unix time where the line gives one; None otherwise."""
     after_seconds: float | None = None
-    """Of a failure: the time of its line or of the nearest one above that has one, for the order only. Where the log prints
+    """Of a failure or a phase: the time of its line or of the nearest one above that has one, for the order only. Where the log prints
     no year, it is in 1972."""
 
     def number(self, name: str) -> int | float | None:

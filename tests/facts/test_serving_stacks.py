@@ -91,3 +91,64 @@ def test_the_loop_over_a_workflows_nodes_collects_no_predictions(tmp_path):
     causes = [one.cause for one in diagnose([log]).findings]
     assert causes[0] == "activation-peak"
     assert "eval-accumulation" not in causes
+
+
+SAMPLING = '  File "/v/site-packages/vllm/v1/sample/sampler.py", line 9, in forward\n    logits = logits.to(torch.float32)'
+SGLANG_SAMPLING = '  File "/v/site-packages/sglang/srt/layers/sampler.py", line 9, in forward\n    probs = torch.softmax(logits, dim=-1)'
+
+
+@pytest.mark.parametrize("frame", [SAMPLING, SGLANG_SAMPLING])
+def test_the_sampler_works_on_tokens_times_vocabulary(tmp_path, frame):
+    log = tmp_path / "serve.log"
+    log.write_text(f"Traceback (most recent call last):\n{frame}\n{OOM}\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == ("logits", "likely")
+
+
+@pytest.mark.parametrize("end", ["CUDA out of", "HIP out", "CUDA", ""])
+def test_an_error_cut_in_its_first_words(tmp_path, end):
+    log = tmp_path / "serve.log"
+    frame = '  File "attn.py", line 4, in unfused_attention\n    scores = torch.matmul(q, k.transpose(-1, -2))'
+    text = f"Traceback (most recent call last):\n{frame}\ntorch.cuda.OutOfMemoryError: {end}".rstrip()
+    log.write_text(text, encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == "attention-quadratic"
+
+
+@pytest.mark.parametrize(
+    ("before", "cause"),
+    [("Exception during initialization: ", "weights-exceed-device"), ("while running MatMul node. ", "activation-peak")],
+)
+def test_what_onnx_runtime_was_doing(tmp_path, before, cause):
+    log = tmp_path / "serve.log"
+    text = f"onnx runtime error 6: {before}bfc_arena.cc:376 AllocateRawInternal(size_t, bool)\nFailed to allocate memory for requested buffer of size 536870912"
+    log.write_text(f"{text}\n", encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == cause
+
+
+@pytest.mark.parametrize("clock", ["02-03 03:43:49", "02-03 03:44:49"])
+def test_the_newest_lines_first(tmp_path, clock):
+    error = OOM.replace("torch.OutOfMemoryError", "engine.py:190 2024-02-03 03:44:03,976 Error initializing vLLM engine")
+    text = f"{error}\nINFO {clock} model_runner.py:625] Capturing the model for CUDA graphs. This may lead to unexpected consequences"
+    log = tmp_path / "serve.log"
+    log.write_text(f"{text}\n", encoding="utf-8")
+    assert (diagnose([log]).findings[0].cause == "graph-capture") is (clock == "02-03 03:43:49")
+
+
+@pytest.mark.parametrize("split", ["", "in split "])
+def test_exllama_found_no_layout(tmp_path, split):
+    log = tmp_path / "serve.log"
+    log.write_text(f"RuntimeError: Insufficient VRAM {split}for model and cache\n", encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == "weights-exceed-device"
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Not enough resources to load the model with the current settings", "weights-exceed-device"),
+        ("memory estimate unavailable for this model", "estimator-error"),
+    ],
+)
+def test_the_guard_of_lm_studio(tmp_path, text, cause):
+    log = tmp_path / "serve.log"
+    log.write_text(f"{text}\n", encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == cause

@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 
 from ...model.devices import DeviceReading
 from ...model.diagnosis import Excerpt
-from ...model.events import FAILURES, LogEvent
+from ...model.events import FAILURES, EventKind, LogEvent
 from ...model.source import Source
 from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
@@ -376,7 +376,7 @@ class _Reader:
 
     def record(self, event: LogEvent, span: _Span, text: str) -> bool:
         """Whether it is something new."""
-        if event.kind in FAILURES and self.stamps_left > 0:
+        if (event.kind in FAILURES or event.kind is EventKind.ENGINE_PHASE) and self.stamps_left > 0:
             self.stamps_left -= 1
             event = replace(event, after_seconds=self.stamp_above(span, text))
         new = self.ledger.add(event, span.number)

@@ -398,8 +398,8 @@ _EXLLAMA: tuple[Pattern, ...] = (
     form(
         "exllama",
         EventKind.ENGINE_BUFFER_FAILED,
-        "Insufficient VRAM for model and cache",
-        r"Insufficient VRAM for model and cache",
+        "Insufficient VRAM ",
+        r"Insufficient VRAM (?:in split )?for model and cache",
         purpose="weights",
         fatal=True,
     ),
@@ -424,6 +424,18 @@ _LM_STUDIO: tuple[Pattern, ...] = (
         r"odel loading (?:was stopped|(?:was )?aborted) due to insufficient system resources"
         r"(?:\..{0,80}?requires approximately {needed_bytes:size} of memory)?",
         _guarded,
+    ),
+    Pattern(
+        "Not enough resources to load the model",
+        r"Not enough resources to load the model with the current settings",
+        _guarded,
+    ),
+    Pattern(
+        "emory estimate unavailable for this model",
+        r"[Mm]emory estimate unavailable for this model",
+        lambda match, line: event_of(
+            EventKind.ENGINE_FIT, line, {"engine": "lmstudio", "outcome": "failed", "reason": "no estimate"}
+        ),
     ),
 )
 

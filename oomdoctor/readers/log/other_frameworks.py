@@ -39,6 +39,26 @@ def _darknet(match: re.Match[str], line: Line) -> LogEvent | None:
     return event(EventKind.DEVICE_OOM, line, backend="other")
 
 
+def _onnx(match: re.Match[str], line: Line) -> tuple[LogEvent, ...]:
+    """ONNX Runtime says before the size whether a session was being made, or which node of the graph ran."""
+    failed = event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="onnxruntime",
+        requested_bytes=size(match["request"]),
+        free_bytes=size(match.groupdict().get("free")),
+    )
+    said = " ".join([*line.preceding(2), line.text[: match.start()]])
+    if "during initialization" in said:
+        return failed, event(EventKind.ENGINE_STEP_FAILED, line, step="load_model")
+    if _ONNX_NODE.search(said):
+        return failed, event(EventKind.ENGINE_STEP_FAILED, line, step="forward")
+    return (failed,)
+
+
+_ONNX_NODE = re.compile(r"while running \w{1,60} node")
+
+
 def _oom(backend: str) -> Build:
     """Groups `request`, `allocated`, `free`, `limit` are sizes, `device` an index, where named."""
 
@@ -229,7 +249,7 @@ FAMILY = Family(
         Pattern(
             "Failed to allocate memory for requested buffer",
             r"Failed to allocate memory for requested buffer of size (?P<request>\d{1,20})",
-            _oom("onnxruntime"),
+            _onnx,
         ),
         Pattern(
             "Not enough space to allocate ",
@@ -241,7 +261,7 @@ FAMILY = Family(
         Pattern(
             "is smaller than requested bytes",
             r"Available memory of (?P<free>\d{1,20}) is smaller than requested bytes of (?P<request>\d{1,20})",
-            _oom("onnxruntime"),
+            _onnx,
         ),
     ),
 )

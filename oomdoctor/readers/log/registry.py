@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     accelerator_errors,
+    attention,
     chinese,
     containers,
     derived_engines,
@@ -42,6 +43,7 @@ ALL_FAMILIES: tuple[Family, ...] = (
     torch_allocator.FAMILY,
     torch_statistics.FAMILY,
     accelerator_errors.FAMILY,
+    attention.FAMILY,
     tensorrt.FAMILY,
     tensorflow_jax.FAMILY,
     other_frameworks.FAMILY,

@@ -434,7 +434,8 @@ FAMILY = Family(
         ),
         Pattern(
             "OutOfMemoryError",
-            r"(?:^\s*|\bType:\*{0,2} *`?)(?P<type>torch(?:\.cuda)?\.OutOfMemoryError)`?:?\s*$",
+            r"(?:^\s*|\bType:\*{0,2} *`?)(?P<type>torch(?:\.cuda)?\.OutOfMemoryError)`?(?::(?: ?(?:CUDA|HIP|XPU|NPU)"
+            r"(?: o| ou| out(?: of?)?(?: m(?:e(?:m(?:or?)?)?)?)?)?)?)?\s*$",
             _class_alone,
         ),
         Pattern(
