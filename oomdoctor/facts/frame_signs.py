@@ -133,7 +133,7 @@ OPERATIONS = (
     ),
     _sign(
         "attention-scores",
-        r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:q|query)",
+        r"torch\.(?:matmul|bmm|baddbmm)\(\s*(?:\w{1,12}_)?(?:q\b|query)",
         r"softmax\(\s*(?:att|scores|sim|qk|attn)",
         r"\bq(?:uery)?\w*\s*@\s*k",
         r"einsum\([^)]*\bq\w*\s*,\s*k",
@@ -149,7 +149,7 @@ OPERATIONS = (
     _sign(
         "attention",
         r"scaled_dot_product_attention",
-        r"flash_attn",
+        r"flash_attn(?!/bert_padding)",
         r"memory_efficient_attention",
         r"\|\w*att(?:ention|n)_(?:bias|mask)\w*(?:\|| = )",
     ),
@@ -196,6 +196,7 @@ OPERATIONS = (
         "weights",
         r"load_weights",
         r"load_model",
+        r"\|_?load(?:_\w{1,30})?\|.*\b(?:self|model|module|layer|block|component)[\w.\[\]]{0,40}\.load(?:_\w{1,30})?\(",
         r"process_weights_after_loading",
         r"/diffusers/pipelines/pipeline_utils\.py\|to\|",
         r"create_weights?\b",

@@ -93,7 +93,9 @@ def test_the_loop_over_a_workflows_nodes_collects_no_predictions(tmp_path):
     assert "eval-accumulation" not in causes
 
 
-SAMPLING = '  File "/v/site-packages/vllm/v1/sample/sampler.py", line 9, in forward\n    logits = logits.to(torch.float32)'
+SAMPLING = (
+    '  File "/v/site-packages/vllm/v1/sample/sampler.py", line 9, in forward\n    logits = logits.to(torch.float32)'
+)
 SGLANG_SAMPLING = '  File "/v/site-packages/sglang/srt/layers/sampler.py", line 9, in forward\n    probs = torch.softmax(logits, dim=-1)'
 
 
@@ -116,7 +118,10 @@ def test_an_error_cut_in_its_first_words(tmp_path, end):
 
 @pytest.mark.parametrize(
     ("before", "cause"),
-    [("Exception during initialization: ", "weights-exceed-device"), ("while running MatMul node. ", "activation-peak")],
+    [
+        ("Exception during initialization: ", "weights-exceed-device"),
+        ("while running MatMul node. ", "activation-peak"),
+    ],
 )
 def test_what_onnx_runtime_was_doing(tmp_path, before, cause):
     log = tmp_path / "serve.log"
@@ -127,7 +132,9 @@ def test_what_onnx_runtime_was_doing(tmp_path, before, cause):
 
 @pytest.mark.parametrize("clock", ["02-03 03:43:49", "02-03 03:44:49"])
 def test_the_newest_lines_first(tmp_path, clock):
-    error = OOM.replace("torch.OutOfMemoryError", "engine.py:190 2024-02-03 03:44:03,976 Error initializing vLLM engine")
+    error = OOM.replace(
+        "torch.OutOfMemoryError", "engine.py:190 2024-02-03 03:44:03,976 Error initializing vLLM engine"
+    )
     text = f"{error}\nINFO {clock} model_runner.py:625] Capturing the model for CUDA graphs. This may lead to unexpected consequences"
     log = tmp_path / "serve.log"
     log.write_text(f"{text}\n", encoding="utf-8")
@@ -152,3 +159,67 @@ def test_the_guard_of_lm_studio(tmp_path, text, cause):
     log = tmp_path / "serve.log"
     log.write_text(f"{text}\n", encoding="utf-8")
     assert diagnose([log]).findings[0].cause == cause
+
+
+MODULES = '  File "/v/site-packages/exllamav9/mlp.py", line 6, in load\n    self.up[e].load()'
+COMPONENTS = '  File "/v/site-packages/server/loader/component.py", line 6, in load\n    part = self.load_customized('
+PADDING = '  File "/v/site-packages/flash_attn/bert_padding.py", line 1, in forward\n    return torch.gather('
+
+
+@pytest.mark.parametrize("frame", [MODULES, COMPONENTS])
+def test_a_part_that_loads_its_parts_loads_weights(tmp_path, frame):
+    log = tmp_path / "serve.log"
+    log.write_text(
+        f"Traceback (most recent call last):\n{frame}\ntorch.OutOfMemoryError: CUDA out of memory.\n", encoding="utf-8"
+    )
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == ("weights-exceed-device", "likely")
+
+
+def test_taking_the_padding_out_makes_no_scores(tmp_path):
+    log = tmp_path / "serve.log"
+    error = OOM.replace("700.00 MiB", "90.00 GiB").replace("42.90 GiB is alloc", "5.00 GiB is alloc")
+    log.write_text(f"Traceback (most recent call last):\n{PADDING}\n{error}\n", encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == "activation-peak"
+
+
+PLAN = 'time=2025-01-02T03:04:05Z level=INFO source=memory.go:3 msg="offload to cuda" layers.model=65 layers.offload=20 memory.available="[9.7 GiB]" memory.required.full="40.0 GiB" memory.required.partial="9.5 GiB"'
+OLD_PLAN = "2023/10/02 03:30:51 llama.go:252: 5231 MiB VRAM available, loading up to 22 GPU layers"
+
+
+@pytest.mark.parametrize("plan", [PLAN, OLD_PLAN])
+def test_a_plan_that_a_step_went_beyond(tmp_path, plan):
+    log = tmp_path / "serve.log"
+    log.write_text(f"{plan}\nCUDA error: out of memory\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == ("estimator-error", "likely")
+
+
+def test_ollamas_first_runner_is_known_by_its_own_words(tmp_path):
+    log = tmp_path / "serve.log"
+    text = "CUDA error 2 at /go/src/ggml-cuda.cu:5000: out of memory\n2023/10/02 03:30:54 llama.go:320: llama runner exited with error: exit status 1"
+    log.write_text(f"{text}\n", encoding="utf-8")
+    assert diagnose([log]).findings[0].cause == "estimator-error"
+
+
+def test_a_profile_run_of_images(tmp_path):
+    log = tmp_path / "serve.log"
+    text = (
+        "INFO 11-22 07:19:26 enc_dec_model_runner.py:301] Starting profile run for multi-modal models.\n"
+        'Traceback (most recent call last):\n  File "/v/site-packages/vllm/engine/llm_engine.py", line 4, in init\n'
+        "    self.model_executor.determine_num_available_blocks()\ntorch.OutOfMemoryError: CUDA out of memory."
+    )
+    log.write_text(f"{text}\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == ("encoder-peak", "likely")
+
+
+def test_a_node_that_ran_out_is_told_before_its_equal_workers(tmp_path):
+    log = tmp_path / "serve.log"
+    text = (
+        "7001   21.05   ray::Rollout\n7002   21.01   ray::Rollout\n7003   20.98   ray::Rollout\n7004   20.97   ray::Rollout\n"
+        "Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html."
+    )
+    log.write_text(f"{text}\n", encoding="utf-8")
+    first = diagnose([log]).findings[0]
+    assert (first.cause, first.confidence.value) == ("host-ram", "likely")

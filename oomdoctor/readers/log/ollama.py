@@ -203,6 +203,17 @@ FAMILY = Family(
             reported_by="ollama",
             oom_stated=False,
         ),
+        _form(
+            EventKind.ENGINE_WEIGHTS,
+            " VRAM available, loading up to ",
+            r"[0-9]{1,9} MiB VRAM available, loading up to {layers_offloaded:n} (?:\w{1,8} )?GPU layers",
+        ),
+        _form(
+            EventKind.ENGINE_STEP_FAILED,
+            "llama.go:",
+            r"\bllama\.go:[0-9]{1,5}: (?:llama runner exited with error|error starting llama runner)",
+            step="runner",
+        ),
         Pattern(
             "llama runner process has terminated",
             r"llama runner process has terminated: (?P<inner>\S.{0,999})",

@@ -20,7 +20,10 @@ def missing(text: str) -> list[object]:
     [
         ("Flash Attn is not installed!", "Flash Attn"),
         ("Xformers is not installed!", "Xformers"),
-        ("`flash-attention` package not found, consider installing for better performance: no module", "flash-attention"),
+        (
+            "`flash-attention` package not found, consider installing it",
+            "flash-attention",
+        ),
         ("You are not running the flash-attention implementation, expect numerical differences.", "flash-attention"),
         ("Warning: import flash_attn rotary fail, please install FlashAttention rotary", "flash_attn"),
         ("FlashAttention2 is not installed.", "FlashAttention2"),
