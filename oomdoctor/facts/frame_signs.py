@@ -53,7 +53,7 @@ OPERATIONS = (
     ),
     _sign(
         "checkpoint",
-        r"state_dict",
+        r"state_dict(?!_into_(?:meta_)?model|_index)",
         r"save_checkpoint",
         r"save_model",
         r"save_pretrained",
@@ -65,6 +65,8 @@ OPERATIONS = (
         r"safetensors/\w+\.py\|(?:save_file|_flatten|_tobytes|save)\|",
         r"_unshard_params_for_summon",
         r"fsdp_save",
+        r"\|_?merge_(?:and_\w{1,40}_)?lora\w*\|",
+        r"\|\w{0,40}save_pretrained_(?:merged|gguf)\|",
     ),
     _sign(
         "kv-pool",
@@ -102,6 +104,7 @@ OPERATIONS = (
         r"compute_logits",
         r"vocab_parallel",
         r"float16_to_fp32\(outputs?\)",
+        r"/utils/operations\.py\|_?convert_to_fp32\|",
     ),
     _sign(
         "decoder",
@@ -181,6 +184,7 @@ OPERATIONS = (
         "weights",
         r"\b(?:weights?|params?|parameters|state_dict)\b[^=]{0,80}\.(?:cuda|to)\(",
         r"\|(?:\w+ = )?(?:self\.)?(?:model|net|network|unet|transformer|pipe|pipeline)\.(?:cuda|to)\(",
+        r"\b_?move_model_to_device\(|\|_?(?:move_model|model)_to_device\|",
     ),
     _sign("activation", r"^\|\w*Sampler\w*\|$", r"/(?:ldm|diffusers/models)/\S{1,200}\.py\|\w+\|.*\w\]? [*+@] \w"),
     _sign(
@@ -206,6 +210,7 @@ OPERATIONS = (
         r"_load_state_dict_into",
         r"weight_loader",
         r"caching_allocator_warmup",
+        r"\|set_module_(?:quantized_)?tensor_to_device\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"(?:UNET|Checkpoint|Diffusion|Model)\w*Loader",
@@ -238,6 +243,8 @@ PHASES = (
         r"fsdp_save",
         r"_full_pre_state_dict_hook",
         r"\.state_dict\(\)",
+        r"\|_?merge_(?:and_\w{1,40}_)?lora\w*\|",
+        r"\|\w{0,40}save_pretrained_(?:merged|gguf)\|",
     ),
     _sign(
         "graph-capture",
@@ -293,6 +300,8 @@ PHASES = (
         r"\|_?(?:init|initialize|make|create|build|load)_(?:model|params|parameters|weights)\|",
         r"/nn/modules/\w+\.py\|(?:__init__|reset_parameters)",
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
+        r"\|set_module_(?:quantized_)?tensor_to_device\|",
+        r"\b_?move_model_to_device\(|\|_?(?:move_model|model)_to_device\|",
         r"caching_allocator_warmup",
         r"variables_initializer\(",
         r"\b_init_param_handle_from_\w+",

@@ -47,7 +47,9 @@ _BRINGS_BACK = re.compile(r"accelerate/hooks\.py\|(?:pre_forward|init_hook)\||cp
 _CONVOLVES = re.compile(
     r"/nn/modules/conv\.py\|(?:_conv_forward|forward)\||\b(?:F|functional|torch)\.conv(?:_transpose)?[123]d\("
 )
-_RESTORES = re.compile(r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize)\|")
+_RESTORES = re.compile(
+    r"torch/serialization\.py\|(?:_cuda_deserialize|_deserialize|_hpu_deserialize|default_restore_location)\|"
+)
 _LOADS = re.compile(r"torch\.load\(")
 _CHAT_PROGRAMS = re.compile(r"\b(?:KoboldAI|TavernAI|SillyTavern|oobabooga|text-generation-webui)\b", re.IGNORECASE)
 _CONVERSES = re.compile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 from ..model.events import EventKind, LogEvent
 from ..model.evidence import Evidence
@@ -54,6 +55,8 @@ def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
     """`OOMKilled` and its like: the container's or job's own memory limit, as its system states."""
     latest_first = tuple(reversed(evidence.of_kind(EventKind.PROCESS_KILLED)))
     for event in sorted(latest_first, key=lambda kill: kill.word("reported_by") not in _WATCHERS):
+        if event.size("signal") == signal.SIGBUS:
+            facts.put("host.bus_error", victim(event), event.source)
         if event.fields.get("oom_stated") is not True:
             continue
         system = event.word("reported_by")

@@ -417,6 +417,7 @@ _SPECS = (
     FactSpec("host.limit_is_machine", FLAG, INCIDENT, "what was exhausted is the whole machine's memory, not a part set aside"),
     FactSpec("host.shm_exhausted", FLAG, INCIDENT, "shared memory (/dev/shm) ran out"),
     FactSpec("host.shm_reason_unstated", FLAG, INCIDENT, "all that is said is that shared memory could not be opened: a limit on open files does that too"),
+    FactSpec("host.bus_error", TEXT, INCIDENT, "the process that died of a bus error (SIGBUS), where nothing says what it reached for"),
     FactSpec("host.shm_total_bytes", B, INCIDENT, "size of /dev/shm"),
     FactSpec("host.workers", C, INCIDENT, "worker processes that share the host memory"),
     FactSpec("host.large_allocations", C, INCIDENT, "large host allocations the program's allocator warned of"),

@@ -88,6 +88,12 @@ def _wrapped_bus_error(match: re.Match[str], line: Line) -> LogEvent | None:
     return _worker_bus_error(match, line) if goes_on else None
 
 
+def _nccls_call(match: re.Match[str], line: Line) -> LogEvent | None:
+    """NCCL names the segment that it was to make in the lines below, if these were kept; that tells more."""
+    told = any("/dev/shm/nccl-" in text for text in (line.text, *line.following(4)))
+    return None if told else event(EventKind.SHM_EXHAUSTED, line)
+
+
 def _ray_monitor(match: re.Match[str], line: Line) -> LogEvent:
     """Ray divides by 1024³ and writes GB."""
     threshold = re.search(r"usage threshold of (\d(?:\.\d{1,9})?)", line.text)
@@ -289,6 +295,12 @@ FAMILY = Family(
             r"<(?P<path>/torch_[^>]{1,200})>: No space left on device"
             r"|No space left on device: '(?P<other>/dev/shm[^']{0,300})'",
             lambda match, line: event(EventKind.SHM_EXHAUSTED, line, path=match["path"] or match["other"]),
+        ),
+        Pattern(
+            "NCCL WARN Call to ",
+            r"NCCL WARN Call to (?:posix_fallocate|fallocate|ftruncate|shm_open|mmap) failed ?: "
+            r"(?:No space left on device|Cannot allocate memory)",
+            _nccls_call,
         ),
         Pattern(
             "/dev/shm/nccl-",

@@ -1,4 +1,4 @@
-"""Memory limits of jobs as Slurm, LSF and PBS report them: in the job's own log, and in what tells of it afterwards."""
+"""Memory limits of jobs as Slurm, LSF, PBS and Grid Engine report them: in the job's own log, and afterwards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ...model.events import EventKind, LogEvent
+from ...model.units import KIB
 from .family import Family, Line, Pattern
 from .killed import limit_hit
 from .statement import SIZE, event, size
@@ -44,6 +45,27 @@ def _seff(match: re.Match[str], line: Line) -> LogEvent | None:
         sampled_bytes=size(used[1]) if used else None,
         limit_bytes=size(share[1]) if share else None,
     )
+
+
+def _torque(match: re.Match[str], line: Line) -> LogEvent:
+    """Torque's letter to the job's owner: what was used stands below, the more telling of memory and address space."""
+    below = "\n".join(line.following(16))
+    used = [int(kib) * KIB for kib in re.findall(r"^resources_used\.v?mem=(\d{1,15})kb", below, re.MULTILINE)]
+    limits = {int(kib) * KIB for kib in re.findall(r"\bmemory\.\d{1,4}=(\d{1,15})kb", below)}
+    return event(
+        EventKind.MEMORY_LIMIT_HIT,
+        line,
+        system="pbs",
+        used_bytes=max(used, default=None),
+        limit_bytes=limits.pop() if len(limits) == 1 else None,
+    )
+
+
+def _grid_engine(match: re.Match[str], line: Line) -> LogEvent:
+    """Grid Engine's letter: the most of the address space stands above."""
+    above = "\n".join(line.preceding(6))
+    most = re.search(rf"^\W{{0,4}}Max vmem\W{{1,20}}({SIZE})", above, re.MULTILINE)
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="grid-engine", used_bytes=size(most[1]) if most else None)
 
 
 def _sacct(match: re.Match[str], line: Line) -> LogEvent | None:
@@ -110,8 +132,19 @@ FAMILY = Family(
         Pattern("TERM_MEMLIMIT", r"TERM_MEMLIMIT", limit_hit("lsf")),
         Pattern(
             "PBS: job killed",
-            r"PBS: job killed: v?mem (?P<used>\d{1,15})kb exceeded limit (?P<limit>\d{1,15})kb",
+            r"PBS: job killed: p?v?mem (?:job total )?(?P<used>\d{1,15}) ?kb exceeded limit (?P<limit>\d{1,15}) ?kb",
             limit_hit("pbs"),
+        ),
+        Pattern(
+            "PBS: job killed",
+            r"PBS: job killed: p?v?mem (?:job total )?(?P<used>\d{1,19})b? exceeded limit (?P<limit>\d{1,19})b?\s*$",
+            limit_hit("pbs", unit=1),
+        ),
+        Pattern("Job exceeded a memory resource limit", r"Job exceeded a memory resource limit \(", _torque),
+        Pattern(
+            "failed execd enforced ",
+            r"failed execd enforced [hs]_(?:vmem|rss|data|as) limit because",
+            _grid_engine,
         ),
     ),
 )

@@ -67,6 +67,7 @@ FAMILY = Family(
             r"(?:：行 ?|\bline )\d{1,7}: {1,3}(?P<pid>\d{1,10}) 已杀死 {1,40}(?P<program>.{0,300})$",
             _shell,
         ),
+        Pattern("Killed", r"\b(?:ETA|loss|acc\w{0,6}): .{1,200}[0-9](?:m?s)?Killed\s*$", _shell, led_by="[0-9s]"),
         Pattern("]Killed", r"(?:it/s|s/it|[kMG]?B/s)[^\[\]]{0,80}\] {0,4}Killed\s*$", _shell),
         Pattern(
             "Killed",
@@ -141,7 +142,8 @@ FAMILY = Family(
         ),
         Pattern(
             "ran out-of-memory and exited",
-            r"The replica \S{1,80} ran out-of-memory and exited with a non-zero status of 137",
+            r"The replica \S{1,80}(?: \d{1,6})? ran out-of-memory and exited with a non-zero status of"
+            r" (?:137|9 ?\(SIGKILL\))",
             killed("container", oom_stated=True),
         ),
         Pattern("Exited (137)", r"\bExited \(137\) \d{1,4} \w{1,10} ago\b", killed("docker", signal=_KILL)),

@@ -116,6 +116,34 @@ def _mindspore(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.DEVICE_OOM, line, device, backend="mindspore", requested_bytes=int(match["bytes"]))
 
 
+def _mindspores_account(match: re.Match[str], line: Line) -> LogEvent:
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        backend="mindspore",
+        requested_bytes=int(match["bytes"]),
+        allocated_bytes=int(match["held"]),
+        total_bytes=int(match["total"]),
+    )
+
+
+def _ascend(match: re.Match[str], line: Line) -> LogEvent:
+    """CANN's error; the calls that failed stand below, the first and largest with the bytes that were wanted."""
+    wanted = [int(size_) for size_ in _ASCEND_CALL.findall("\n".join(line.following(8)))]
+    device = _ASCEND_DEVICE.search("\n".join(line.following(8)))
+    return event(
+        EventKind.DEVICE_OOM,
+        line,
+        int(device[1]) if device else None,
+        backend="npu",
+        requested_bytes=max(wanted, default=None),
+    )
+
+
+_ASCEND_CALL = re.compile(r"\brtMalloc (?:fail|failed)\b.{0,80}?\bsize: ?(\d{1,20})")
+_ASCEND_DEVICE = re.compile(r"\brtMalloc (?:fail|failed)\b.{0,160}?\bdevice_id: ?(\d{1,4})")
+
+
 def _opencl_host(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="opencl")
 
@@ -168,6 +196,13 @@ FAMILY = Family(
             r"at: ?\S{0,300}/rmm/\S{1,200}: ?(?P<why>cudaErrorMemoryAllocation|Maximum pool size exceeded)",
             _rmm,
         ),
+        Pattern("RMM allocation of ", rf"\bRMM allocation of (?P<request>{SIZE}) failed\b", _oom("rmm")),
+        Pattern(
+            "is more than total mem size",
+            r"TotalUsedMemStatistics ?: (?P<held>\d{1,20}) .{0,200}alloc size ?: (?P<bytes>\d{1,20})"
+            r" is more than total mem size ?: (?P<total>\d{1,20})",
+            _mindspores_account,
+        ),
         Pattern(
             "emory isn't enough and alloc failed",
             r"Device(?:\(id:(?P<device>\d{1,4})\))? memory isn't enough and alloc failed.{0,300}?"
@@ -183,7 +218,7 @@ FAMILY = Family(
         Pattern("CL_OUT_OF_HOST_MEMORY", r"\bCL_OUT_OF_HOST_MEMORY\b", _opencl_host),
         Pattern(
             "Memory Object Allocation Failure",
-            r"(?:Error|Exception): Memory Object Allocation Failure\b",
+            r"(?:(?:Error|Exception)|what\(\)): {1,4}Memory Object Allocation Failure\b",
             _oom("opencl"),
         ),
         Pattern("CL_MEM_OBJECT_ALLOCATION_FAILURE", r"\bCL_MEM_OBJECT_ALLOCATION_FAILURE\b", _oom("opencl")),
@@ -244,6 +279,24 @@ FAMILY = Family(
             r"Check failed: (?:e|err|error) == cudaSuccess .{0,100}(?:CUDA: )?out of memory",
             _oom("other"),
         ),
+        Pattern(
+            "bad_alloc'",
+            r"instance of ['`‘](?:thrust|rmm)::(?:\w{1,40}::){0,4}bad_alloc['’]",
+            _oom("thrust"),
+        ),
+        Pattern("GPUassert: ", r"\bGPUassert: out of memory\b", _oom("other")),
+        Pattern(
+            "(cudaErrorMemoryAllocation)",
+            r"\bCUDA error at \S{1,300}:\d{1,6} code=\d{1,4} ?\(cudaErrorMemoryAllocation\)",
+            _oom("other"),
+        ),
+        Pattern(
+            "out of memory",
+            r"^\s*(?:Cuda|CUDA|cuda) error in file '[^']{1,300}' in line \d{1,6} : out of memory",
+            _oom("other"),
+            led_by="in line [0-9]{1,6} : ",
+        ),
+        Pattern("(EL0004)", r"Memory_Allocation_Failure\(EL0004\)", _ascend),
         Pattern("CUDA Error: out of memory", r"\bCUDA Error: out of memory(?::|\s*$)", _darknet),
         Pattern("Try to set subdivisions=", r"\bTry to set subdivisions=\d{1,4} in your cfg-file", _oom("other")),
         Pattern(

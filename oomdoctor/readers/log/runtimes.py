@@ -44,6 +44,15 @@ def _errno_in_words(match: re.Match[str], line: Line) -> LogEvent | None:
     return failed("fork" if forked else "malloc")(match, line)
 
 
+def _bad_alloc(match: re.Match[str], line: Line) -> LogEvent | None:
+    """C++'s word for any allocator's refusal: where one of the device speaks just before, it is that one's."""
+    of_device = any(_OF_A_DEVICE.search(text) for text in line.preceding(12))
+    return None if of_device else failed("malloc")(match, line)
+
+
+_OF_A_DEVICE = re.compile(r"\bRMM allocation of .{1,40} failed|\bthrust::(?:\w{1,40}::){1,4}bad_alloc\b|/rmm/")
+
+
 def _killed(reported_by: str) -> Callable[[re.Match[str], Line], LogEvent]:
     return lambda match, line: event(
         EventKind.PROCESS_KILLED,
@@ -103,7 +112,7 @@ FAMILY = Family(
             "std::bad_alloc",
             r"(?:^\s*|instance of ['`‘]|what\(\): {1,4}|(?<=[\w)\]]): )"
             r"std::bad_alloc(?!: (?:out_of_memory|CUDA|cuda|RMM))(?:['’]|\s*$|: )",
-            failed("malloc"),
+            _bad_alloc,
         ),
         Pattern(
             "annot allocate memory",

@@ -209,7 +209,7 @@ FAMILY = Family(
     (
         Pattern(
             "OOM when allocating tensor",
-            r"OOM when allocating tensor with shape ?(?P<shape>\[[\d,? ]{0,200}\])"
+            r"OOM when allocating tensor (?:with|of) shape ?(?P<shape>\[[\d,? ]{0,200}\])"
             r"(?: and type (?P<dtype>\w{1,20}))?"
             r"(?: on \S{0,200}?device:(?P<place>[A-Z]{1,10}):(?P<device>\d{1,4}))?",
             _tensor,

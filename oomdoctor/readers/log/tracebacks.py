@@ -269,6 +269,7 @@ FAMILY = Family(
         Pattern("File ~", _CELLS_FILE, _first_of_piece),
         Pattern("File /", _CELLS_FILE, _first_of_piece),
         Pattern(".py](", _LINKED.pattern, _first_of_piece),
+        Pattern(".py in ", r"^\s*[~/.\w]\S{0,400}\.py in [\w<>.]{1,120}\(", _first_of_piece),
         Pattern("❱ ", _ARROW.pattern, _first_of_boxes),
         Pattern("<ipython-input-", r"^\s*<ipython-input-", _first_of_piece),
         Pattern("Error: ", r"\wError: ", _exception_alone),
