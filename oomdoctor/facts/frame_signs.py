@@ -100,7 +100,7 @@ OPERATIONS = (
         r"log_probs?\b",
         r"logprobs?\b",
         r"lm_head",
-        r"logits\b",
+        r"(?<!return_)logits\b",
         r"compute_logits",
         r"vocab_parallel",
         r"float16_to_fp32\(outputs?\)",

@@ -134,6 +134,7 @@ def test_frames_of_a_notebook_without_links():
         ("accelerate/utils/modeling.py\", line 9, in set_module_tensor_to_device", "new_value = value.to(device)", ("copy-to-device", "load")),
         ("transformers/trainer.py\", line 9, in __init__", "self._move_model_to_device(model, args.device)", ("weights", "load")),
         ("unsloth/save.py\", line 9, in _merge_lora", "largest = torch.max(W.min().abs(), W.max())", ("checkpoint", "checkpoint")),
+        ("nnunetv2/infer.py\", line 9, in run", "made = predict_and_return_logits(data)", (None, None)),
         ("flash_attn/bert_padding.py\", line 9, in forward", "return torch.gather(", ("activation", "forward")),
         ("flash_attn/flash_attn_interface.py\", line 9, in forward", "out = _flash_attn_forward(", ("attention", "forward")),
     ],
