@@ -77,6 +77,7 @@ prepared: .venv/installed
 bench: .venv/installed device
 	$(BIN)/python scripts/bench.py
 	$(BIN)/python scripts/bench_log.py
+	$(BIN)/python scripts/bench_masking.py
 	$(BIN)/python scripts/bench_report.py
 	$(BIN)/python scripts/bench_run.py
 	$(BIN)/python scripts/bench_device.py

@@ -34,12 +34,20 @@ def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class StreamMasker:
-    """Masks a stream of bytes piece by piece: a piece is given out when its line is whole, or on `flush`."""
+    """Masks a stream of bytes piece by piece: a piece is given out when its line is whole, or on `flush`.
+
+    Of a line that is given out in parts, a part is masked with what stands before it in view: a name and its value are
+    known for what they are however long the program rests between them. A word is not parted unless by `flush`.
+    """
 
     _LONGEST_LINE = 64 << 10
+    _LONGEST_WORD = 8 << 10
+    _IN_VIEW = 4 << 10
 
     def __init__(self) -> None:
         self._rest = b""
+        self._before = b""
+        """The end of what has been given out of a line that goes on."""
         self._inside_key = False
 
     @property
@@ -52,7 +60,8 @@ class StreamMasker:
         data = self._rest + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > self._LONGEST_LINE:
-            end = len(data)
+            word = max(data.rfind(b" ", -self._LONGEST_WORD), data.rfind(b",", -self._LONGEST_WORD))
+            end = word if word > end else len(data)
         self._rest = data[end:]
         return self._mask(data[:end])
 
@@ -64,5 +73,7 @@ class StreamMasker:
     def _mask(self, data: bytes) -> bytes:
         if not data:
             return b""
-        masked, self._inside_key = mask_bytes(data, self._inside_key)
+        before = b"" if self._inside_key else self._before
+        masked, self._inside_key = mask_bytes(before + data, self._inside_key, given=len(before))
+        self._before = b"" if data.endswith((b"\n", b"\r")) else (before + data)[-self._IN_VIEW :]
         return masked

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from oomdoctor.bundle.redact import MASK, mask_text
+from oomdoctor.bundle.redact import MASK, StreamMasker, mask_text
 from oomdoctor.diagnose import diagnose
 from oomdoctor.report import FORMATS, render
 
@@ -75,3 +75,72 @@ def test_a_run_gives_none_away(tmp_path) -> None:
         (what, file.name) for what, _, secret in KINDS for file, data in written.items() if secret.encode() in data
     ]
     assert not found, "\n".join(map(str, found))
+
+
+COLOURS = ("\x1b[0m", "\x1b[1;38;5;208m", "\x1b[m", "\x1b(B\x1b[m", "\x1b[K", "\\x1b[32m", "\\u001b[0m", "\\033[1m")
+IN_LINES = [(what, text, secret) for what, text, secret in KINDS if "\n" not in text and "\\n" not in text]
+
+
+def pieces_of(secret: str, size: int = 6) -> list[str]:
+    """What would give a good part of it away."""
+    return [secret[at : at + size] for at in range(0, len(secret) - size + 1, size)]
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_colours_around_and_within_it_hide_none(colour: str) -> None:
+    """GIVEN a colour before it, in its middle and after it, also with no space around THEN each kind is found."""
+    found = []
+    for what, text, secret in KINDS:
+        middle = len(secret) // 2
+        for coloured in (f"{colour}{secret}{colour}", f"{secret[:middle]}{colour}{secret[middle:]}"):
+            masked = mask_text(f"{colour}12:00:01{colour} {text.format(coloured)}\nafter\n")
+            found += [(what, piece) for piece in pieces_of(secret) if piece in masked and piece not in text]
+            assert masked.endswith("after\n")
+    assert not found
+
+
+def test_a_token_that_only_a_colour_parts_from_a_word_is_masked() -> None:
+    token = next(secret for what, _, secret in KINDS if what == "Hugging Face token, alone")
+    assert mask_text(f"loaded\x1b[33m{token}\x1b[0mnow") == f"loaded\x1b[33m{MASK}\x1b[0mnow"
+
+
+def test_an_escape_that_holds_text_gives_none_away() -> None:
+    """A window's title, and a link with a password in its address."""
+    shown = mask_text(
+        "\x1b]0;train --password hunter22\x07\x1b]8;;https://me:pass-word@x.example\x1b\\link\x1b]8;;\x1b\\"
+    )
+    assert "hunter22" not in shown
+    assert "pass-word" not in shown
+    assert "link" in shown
+
+
+@pytest.mark.parametrize("rests", [False, True], ids=["read in two", "and written between"])
+def test_a_border_between_two_pieces_gives_none_away(rests: bool) -> None:
+    """`rests`: the program waited where the border is, for so long that what it had printed was written.
+
+    What then stood there of the secret itself may have been written, for nothing had told yet what it was.
+    """
+    for what, text, secret in IN_LINES:
+        line = text.format(secret).encode()
+        begin = line.index(secret.encode())
+        for cut in range(1, begin + 1 if rests else len(line)):
+            masker = StreamMasker()
+            out = masker.feed(b"before\n" + line[:cut])
+            if rests:
+                out += masker.flush()
+            out += masker.feed(line[cut:] + b"\nafter\n") + masker.flush()
+            assert secret.encode() not in out, (what, cut)
+            assert out.endswith(b"\nafter\n")
+
+
+def test_a_line_without_end_is_masked_across_the_pieces_it_is_read_in() -> None:
+    """One line of a megabyte, as JSON is printed, with a secret every few hundred bytes."""
+    rows = [
+        f'{{"step": {n}, "note": "{"x" * 90} {text.format(secret)} ", ' for n, (_, text, secret) in enumerate(IN_LINES)
+    ]
+    line = ("".join(rows) * 60).encode()
+    for size in (4096, 65_536, 70_001):
+        masker = StreamMasker()
+        out = b"".join(masker.feed(line[at : at + size]) for at in range(0, len(line), size)) + masker.flush()
+        assert [what for what, _, secret in IN_LINES if secret.encode() in out] == []
+        assert out.count(b'"step"') == line.count(b'"step"')

@@ -33,9 +33,11 @@ _NAMED = (
 _VALUE = rb"(?:[^\s\"',;&<>\\]|\\[^nrt\"'\\])*"
 _WORD_BEFORE = rb"[a-z0-9_.-]{0,40}\Z"
 _NAME_HINTS = (b"pass", b"pwd", b"secret", b"key", b"token", b"credential")
-# By what a line must hold (in lower case) for the pattern to be tried; each is searched in the lower-cased bytes.
-_BY_PLACE: tuple[tuple[bytes, bytes], ...] = (
+# What a text must hold (in lower case) for the pattern to be tried, first a part that several share; searched in the
+# lower-cased bytes.
+_BY_PLACE: tuple[tuple[bytes, bytes, bytes], ...] = (
     (
+        b"auth",
         b"authorization",
         rb"authorization"
         + _QUOTE
@@ -43,91 +45,110 @@ _BY_PLACE: tuple[tuple[bytes, bytes], ...] = (
         + _QUOTE
         + rb"(?:(?:bearer|basic|token|digest)[ \t]{1,3})?(?P<value>[^\s\"',<\\]{4,4096})",
     ),
-    (b"bearer", rb"bearer[ \t]{1,3}(?P<value>[a-z0-9._~+/=-]{16,4096})"),
+    (b"bearer", b"bearer", rb"bearer[ \t]{1,3}(?P<value>[a-z0-9._~+/=-]{16,4096})"),
     (
+        b"cookie",
         b"cookie",
         rb"cookie" + _QUOTE + rb"[ \t]{0,3}:[ \t]{0,3}" + _QUOTE + rb"(?P<value>[^\s\"'\\][^\r\n\"'\\]{0,4095})",
     ),
-    (b"://", rb"://(?P<value>[^\s/@'\"]{1,512})@"),
-    (b"sig", rb"[?&](?:x-(?:amz|goog|oss)-)?sig(?:nature)?=(?P<value>[^\s&\"'<>]{4,4096})"),
-    (b"webhook", rb"/webhooks/(?P<value>[0-9]{5,30}/[a-z0-9_-]{16,200})"),
-    (b"hooks.", rb"hooks\.[a-z]{2,20}\.com/[a-z]{2,20}/(?P<value>[a-z0-9/_-]{16,200})"),
-    (b"/bot", rb"/bot(?P<value>[0-9]{6,12}:[a-z0-9_-]{30,60})"),
-    (b'"auth', rb"\"auth\\{0,3}\"[ \t]{0,3}:[ \t]{0,3}\\{0,3}\"(?P<value>[a-z0-9+/=_-]{8,4096})"),
-    (b"_auth", rb"_auth[ \t]?=[ \t]?(?P<value>[a-z0-9+/=_-]{8,4096})"),
-    (b"login", rb"login[ \t]{1,8}\S{1,200}[ \t]{1,8}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})"),
-    (b"password", rb"(?:\A|\n)[ \t]{0,40}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})[ \t]{0,8}(?=\r|\n|\Z)"),
-    (b"wandb", rb"wandb[ \t]{1,8}login[ \t]{1,8}(?:--?[a-z]{1,20}[ \t]{1,8}){0,3}(?P<value>[a-z0-9_]{20,512})"),
-    (b"sshpass", rb"sshpass[ \t]{1,8}-p[ \t]{0,8}[\"']?(?P<value>[^\s\"']{1,512})"),
-    (b"mysql", rb"mysql[a-z]{0,10}\b[^\r\n]{0,200}?[ \t]-p(?P<value>[^\s\"']{2,512})"),
+    (b"://", b"://", rb"://(?P<value>[^\s/@'\"]{1,512})@"),
+    (b"sig", b"sig=", rb"[?&](?:x-(?:amz|goog|oss)-)?sig=(?P<value>[^\s&\"'<>]{4,4096})"),
+    (b"sig", b"signature=", rb"[?&](?:x-(?:amz|goog|oss)-)?signature=(?P<value>[^\s&\"'<>]{4,4096})"),
+    (b"hook", b"webhook", rb"/webhooks/(?P<value>[0-9]{5,30}/[a-z0-9_-]{16,200})"),
+    (b"hook", b"hooks.", rb"hooks\.[a-z]{2,20}\.com/[a-z]{2,20}/(?P<value>[a-z0-9/_-]{16,200})"),
+    (b"bot", b"/bot", rb"/bot(?P<value>[0-9]{6,12}:[a-z0-9_-]{30,60})"),
+    (b"auth", b'"auth', rb"\"auth\\{0,3}\"[ \t]{0,3}:[ \t]{0,3}\\{0,3}\"(?P<value>[a-z0-9+/=_-]{8,4096})"),
+    (b"auth", b"_auth", rb"_auth[ \t]?=[ \t]?(?P<value>[a-z0-9+/=_-]{8,4096})"),
+    (b"login", b"password", rb"login[ \t]{1,8}\S{1,200}[ \t]{1,8}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})"),
+    (b"pass", b"password", rb"(?:\A|\n)[ \t]{0,40}password[ \t]{1,8}(?P<value>[^\s\\]{1,512})[ \t]{0,8}(?=\r|\n|\Z)"),
     (
+        b"login",
+        b"wandb",
+        rb"wandb[ \t]{1,8}login[ \t]{1,8}(?:--?[a-z]{1,20}[ \t]{1,8}){0,3}(?P<value>[a-z0-9_]{20,512})",
+    ),
+    (b"pass", b"sshpass", rb"sshpass[ \t]{1,8}-p[ \t]{0,8}[\"']?(?P<value>[^\s\"']{1,512})"),
+    (b"mysql", b"mysql", rb"mysql[a-z]{0,10}\b[^\r\n]{0,200}?[ \t]-p(?P<value>[^\s\"']{2,512})"),
+    (
+        b"login",
         b"login",
         rb"(?:docker|podman|helm)\b[^\r\n]{0,100}\blogin\b[^\r\n]{0,200}?[ \t]-p[ \t]{1,8}(?P<value>[^\s\"']{1,512})",
     ),
-    (b"key=", rb"[?&]key=(?P<value>[^\s&\"'<>]{8,4096})"),
+    (b"key", b"key=", rb"[?&]key=(?P<value>[^\s&\"'<>]{8,4096})"),
     (
+        b"auth",
         b"auth",
         rb"auth[ \t]?=[ \t]?\(\\{0,3}[\"'][^\"'\r\n]{0,200}[\"'],[ \t]?\\{0,3}[\"'](?P<value>[^\"'\r\n\\]{1,512})",
     ),
-    (b"cookies", rb"cookies[ \t]?=[ \t]?\{(?P<value>[^}\r\n]{4,4096})\}"),
-    (b"bot ", rb"bot[ \t]{1,3}(?P<value>[a-z0-9_-]{20,30}\.[a-z0-9_-]{6}\.[a-z0-9_-]{27,50})"),
-    (b"login(", rb"login\([^)\r\n]{0,80}key[ \t]?=[ \t]?\\{0,3}[\"'](?P<value>[^\"'\s\\]{8,512})"),
+    (b"cookie", b"cookies", rb"cookies[ \t]?=[ \t]?\{(?P<value>[^}\r\n]{4,4096})\}"),
+    (b"bot", b"bot ", rb"bot[ \t]{1,3}(?P<value>[a-z0-9_-]{20,30}\.[a-z0-9_-]{6}\.[a-z0-9_-]{27,50})"),
+    (b"login", b"login(", rb"login\([^)\r\n]{0,80}key[ \t]?=[ \t]?\\{0,3}[\"'](?P<value>[^\"'\s\\]{8,512})"),
     (
+        b"curl",
         b"curl",
         rb"curl\b[^\r\n]{0,400}?[ \t](?:-u[ \t]?|--user[ =])[\"']?[^\s:\"']{1,200}:(?P<value>[^\s\"']{1,512})",
     ),
 )
-_SHAPES: tuple[tuple[bytes, bytes], ...] = (
-    (b"hf_", rb"hf_[A-Za-z0-9]{20,}"),
-    (b"api_org_", rb"api_org_[A-Za-z0-9]{20,}"),
-    (b"sk-", rb"sk-[A-Za-z0-9_-]{20,}"),
-    (b"k_live_", rb"[rs]k_live_[A-Za-z0-9]{16,}"),
-    (b"k_test_", rb"[rs]k_test_[A-Za-z0-9]{16,}"),
-    (b"gh", rb"gh[pousr]_[A-Za-z0-9]{20,}"),
-    (b"github_pat_", rb"github_pat_[A-Za-z0-9_]{20,}"),
-    (b"gl", rb"gl(?:pat|rt|dt|cbt|ptt|ft|soat|agent|imt)-[A-Za-z0-9_-]{16,}"),
-    (b"xox", rb"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    (b"xapp-", rb"xapp-[A-Za-z0-9-]{10,}"),
-    (b"AKIA", rb"AKIA[A-Z0-9]{16}"),
-    (b"ASIA", rb"ASIA[A-Z0-9]{16}"),
-    (b"AIza", rb"AIza[A-Za-z0-9_-]{30,}"),
-    (b"ya29.", rb"ya29\.[A-Za-z0-9_-]{20,}"),
-    (b"eyJ", rb"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?"),
-    (b"npm_", rb"npm_[A-Za-z0-9]{30,}"),
-    (b"pypi-", rb"pypi-[A-Za-z0-9_-]{20,}"),
-    (b"dckr_pat_", rb"dckr_pat_[A-Za-z0-9_-]{20,}"),
-    (b"nvapi-", rb"nvapi-[A-Za-z0-9_-]{20,}"),
-    (b"gsk_", rb"gsk_[A-Za-z0-9]{20,}"),
-    (b"r8_", rb"r8_[A-Za-z0-9]{20,}"),
-    (b"SG.", rb"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    (b"dapi", rb"dapi[0-9a-f]{32}"),
-    (b"hvs.", rb"hvs\.[A-Za-z0-9_-]{20,}"),
-    (b"hvb.", rb"hvb\.[A-Za-z0-9_-]{20,}"),
-    (b"wandb_v1_", rb"wandb_v1_[A-Za-z0-9_]{20,}"),
-    (b"xai-", rb"xai-[A-Za-z0-9]{20,}"),
-    (b"pplx-", rb"pplx-[A-Za-z0-9]{20,}"),
-    (b"tgp_v1_", rb"tgp_v1_[A-Za-z0-9_-]{20,}"),
-    (b"csk-", rb"csk-[A-Za-z0-9]{20,}"),
-    (b"jina_", rb"jina_[A-Za-z0-9_-]{20,}"),
-    (b"ABSK", rb"ABSK[A-Za-z0-9+/]{40,}={0,2}"),
-    (b"GOCSPX-", rb"GOCSPX-[A-Za-z0-9_-]{20,}"),
-    (b"AGE-SECRET-KEY-1", rb"AGE-SECRET-KEY-1[A-Z0-9]{20,}"),
-    (b"shp", rb"shp(?:at|ca|pa|ss)_[A-Za-z0-9]{20,}"),
-    (b"_v1_", rb"do[opr]_v1_[0-9a-f]{32,}"),
-    (b"tskey-", rb"tskey-[A-Za-z0-9-]{16,}"),
-    (b"ATATT3", rb"ATATT3[A-Za-z0-9_=-]{20,}"),
-    (b".atlasv1.", rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{20,}"),
-    (b"key-", rb"key-[0-9a-f]{32}(?![0-9a-f])"),
-    (b"whsec_", rb"whsec_[A-Za-z0-9]{20,}"),
-    (b"pul-", rb"pul-[0-9a-f]{40}"),
-    (b"sbp_", rb"sbp_[0-9a-f]{40}"),
-    (b"pscale_", rb"pscale_[a-z]{2,8}_[A-Za-z0-9_-]{20,}"),
-    (b"lin_api_", rb"lin_api_[A-Za-z0-9]{20,}"),
-    (b"figd_", rb"figd_[A-Za-z0-9_-]{20,}"),
-    (b"sntry", rb"sntry[su]_[A-Za-z0-9_=+/-]{20,}"),
+_SHAPES = (
+    rb"hf_[A-Za-z0-9]{20,}",
+    rb"api_org_[A-Za-z0-9]{20,}",
+    rb"sk-[A-Za-z0-9_-]{20,}",
+    rb"[rs]k_live_[A-Za-z0-9]{16,}",
+    rb"[rs]k_test_[A-Za-z0-9]{16,}",
+    rb"gh[pousr]_[A-Za-z0-9]{20,}",
+    rb"github_pat_[A-Za-z0-9_]{20,}",
+    rb"gl(?:pat|rt|dt|cbt|ptt|ft|soat|agent|imt)-[A-Za-z0-9_-]{16,}",
+    rb"xox[abeoprs]-[A-Za-z0-9-]{10,}",
+    rb"xapp-[A-Za-z0-9-]{10,}",
+    rb"AKIA[A-Z0-9]{16}",
+    rb"ASIA[A-Z0-9]{16}",
+    rb"AIza[A-Za-z0-9_-]{30,}",
+    rb"ya29\.[A-Za-z0-9_-]{20,}",
+    rb"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]*)?",
+    rb"npm_[A-Za-z0-9]{30,}",
+    rb"pypi-[A-Za-z0-9_-]{20,}",
+    rb"dckr_pat_[A-Za-z0-9_-]{20,}",
+    rb"nvapi-[A-Za-z0-9_-]{20,}",
+    rb"gsk_[A-Za-z0-9]{20,}",
+    rb"r8_[A-Za-z0-9]{20,}",
+    rb"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
+    rb"dapi[0-9a-f]{32}",
+    rb"hvs\.[A-Za-z0-9_-]{20,}",
+    rb"hvb\.[A-Za-z0-9_-]{20,}",
+    rb"wandb_v1_[A-Za-z0-9_]{20,}",
+    rb"xai-[A-Za-z0-9]{20,}",
+    rb"pplx-[A-Za-z0-9]{20,}",
+    rb"tgp_v1_[A-Za-z0-9_-]{20,}",
+    rb"csk-[A-Za-z0-9]{20,}",
+    rb"jina_[A-Za-z0-9_-]{20,}",
+    rb"ABSK[A-Za-z0-9+/]{40,}={0,2}",
+    rb"GOCSPX-[A-Za-z0-9_-]{20,}",
+    rb"AGE-SECRET-KEY-1[A-Z0-9]{20,}",
+    rb"shp(?:at|ca|pa|ss)_[A-Za-z0-9]{20,}",
+    rb"do[opr]_v1_[0-9a-f]{32,}",
+    rb"tskey-[A-Za-z0-9-]{16,}",
+    rb"ATATT3[A-Za-z0-9_=-]{20,}",
+    rb"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{20,}",
+    rb"key-[0-9a-f]{32}(?![0-9a-f])",
+    rb"whsec_[A-Za-z0-9]{20,}",
+    rb"pul-[0-9a-f]{40}",
+    rb"sbp_[0-9a-f]{40}",
+    rb"pscale_[a-z]{2,8}_[A-Za-z0-9_-]{20,}",
+    rb"lin_api_[A-Za-z0-9]{20,}",
+    rb"figd_[A-Za-z0-9_-]{20,}",
+    rb"sntry[su]_[A-Za-z0-9_=+/-]{20,}",
 )
-"""What each known shape begins with, and the shape."""
-_SHAPE = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))(?P<value>" + b"|".join(shape for _, shape in _SHAPES) + rb")"
+_SHAPE_FOLLOWS = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=[0-9]m)|(?<=\x1b\[m))"
+"""A shape begins with a word, also one that the end of a line, as a quotation writes it, or a colour stands before."""
+_SHAPE = _SHAPE_FOLLOWS + rb"(?P<value>" + b"|".join(_SHAPES) + rb")"
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_AS_WORDS = bytes(0x77 if byte in _LETTERS else 0x20 for byte in range(256))
+_LONG_WORD = b"w" * 16
+"""Every shape holds so many letters, digits, `_` and `-` in a row,"""
+_SHORT_SHAPES = (b"eyJ", b"xox", b"xapp-", b".atlasv1.", b"ABSK", b"sntry", b"ATATT3")
+"""but for those that hold one of these."""
+_BEFORE_LONG_WORD = 20
+"""More than what of a shape may stand before either."""
+_SHAPE_TO_ITS_END = rb"[A-Za-z0-9_.=+/-]*"
 _KEY_BEGIN = rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = rb"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 
@@ -145,6 +166,9 @@ _SECRET_NAME = (
     rb"password|passwd|passphrase|(?:^|[_-])pwd|secret|credential|(?:^|[_.-])(?:%s)[_.-]?key(?![a-z])"
     rb"|(?:^|[_.-])(?:%s)[_.-]?token(?![a-z])|^-{0,2}token(?![a-z_-])|(?:^|[_.-])(?:%s)[_-]pass(?![a-z_-])"
 ) % (_OWNERS_OF_KEYS, _OWNERS_OF_TOKENS, _OWNERS_OF_PASSES)
+_COLOUR_OFF = b"\x1b[0m"
+_CHARSET = b"\x1b(B"
+_QUOTED_ESCAPES = (b"x1b[", b"u001b[", b"033[")
 _ESCAPE = (
     rb"\\\\{0,6}(?:x1b|u001b|033)\[[0-9;]{0,64}m"
     rb"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,2048}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
@@ -199,10 +223,13 @@ def is_secret_name(name: str) -> bool:
     return _holds_secret(name.lower().encode("utf-8", "surrogateescape"))
 
 
-def mask_bytes(data: bytes, inside_key: bool, is_code: bool = False) -> tuple[bytes, bool]:
-    """Mask bytes that begin inside a private key or not, and say whether they end inside one."""
+def mask_bytes(data: bytes, inside_key: bool, is_code: bool = False, given: int = 0) -> tuple[bytes, bool]:
+    """Mask bytes that begin inside a private key or not, and say whether they end inside one.
+
+    `given`: so many at the beginning have been given out and only tell what follows; they do not come out again.
+    """
     if not inside_key and b"PRIVATE KEY" not in data:
-        return _mask_plain(data, is_code), False
+        return _mask_plain(data, is_code, given), False
     pieces: list[bytes] = []
     position = 0
     while True:
@@ -214,7 +241,7 @@ def mask_bytes(data: bytes, inside_key: bool, is_code: bool = False) -> tuple[by
             position = end.start()
         begin = _pattern(_KEY_BEGIN).search(data, position)
         stop = len(data) if begin is None else begin.end()
-        pieces.append(_mask_plain(data[position:stop], is_code))
+        pieces.append(_mask_plain(data[position:stop], is_code, max(0, given - position)))
         if begin is None:
             return b"".join(pieces), False
         pieces.append(b"\n")
@@ -230,59 +257,94 @@ def _pattern(source: bytes) -> Pattern[bytes]:
     return found
 
 
-def _mask_plain(data: bytes, is_code: bool) -> bytes:
-    """Mask all but private keys."""
-    spans = _spans(data, is_code)
-    if b"\x1b" in data or b"1b[" in data or b"033[" in data:
-        spans += _spans_between_escapes(data, is_code)
+def _mask_plain(data: bytes, is_code: bool, given: int = 0) -> bytes:
+    """Mask all but private keys; what comes out begins at the place `given`."""
+    has_escapes = b"\x1b" in data
+    if has_escapes or any(escape in data for escape in _QUOTED_ESCAPES):
+        spans = [*_shapes(data), *_spans_as_shown(data, is_code)]
+        # others than colours and the like hold text themselves: a title, the address of a link
+        if has_escapes and data.count(b"\x1b") != data.count(b"\x1b[") + data.count(_CHARSET):
+            spans += _places(data.lower(), is_code)
+    else:
+        spans = _spans(data, is_code)
     if not spans:
-        return data
+        return data[given:]
     pieces: list[bytes] = []
-    position = 0
+    position = given
     for start, stop in sorted(spans):
-        if start >= position:
-            pieces += (data[position:start], _MASK)
-        position = max(position, stop)
+        if stop > position:
+            if start >= position or not pieces:
+                pieces += (data[position:start], _MASK)
+            position = stop
     pieces.append(data[position:])
     return b"".join(pieces)
 
 
 def _spans(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     """Where secrets lie."""
-    lower = data.lower()  # bytes: only ASCII letters change, so places stay the same
+    # bytes: only ASCII letters change in lower(), so places stay the same
+    return [*_places(data.lower(), is_code), *_shapes(data)]
+
+
+def _places(lower: bytes, is_code: bool) -> list[tuple[int, int]]:
+    """Where those lie that are known by their place or their name."""
     spans = _by_place(lower)
     if any(hint in lower for hint in _NAME_HINTS):
         spans += _named_values(lower, is_code)
-    if any(hint in data for hint, _ in _SHAPES):
-        spans += (match.span("value") for match in _pattern(_SHAPE).finditer(data))
     return spans
 
 
 def _by_place(lower: bytes) -> list[tuple[int, int]]:
-    return [
-        match.span("value")
-        for hint, pattern in _BY_PLACE
-        if hint in lower
-        for match in _pattern(pattern).finditer(lower)
-    ]
+    held: dict[bytes, bool] = {}
+    spans: list[tuple[int, int]] = []
+    for part, hint, pattern in _BY_PLACE:
+        if part not in held:
+            held[part] = part in lower
+        if held[part] and hint in lower:
+            spans += (match.span("value") for match in _pattern(pattern).finditer(lower))
+    return spans
 
 
-def _spans_between_escapes(data: bytes, is_code: bool) -> list[tuple[int, int]]:
+def _shapes(data: bytes) -> list[tuple[int, int]]:
+    """Where those lie that are known by their shape: around what every shape holds, which is rare in a log."""
+    words = data.translate(_AS_WORDS)
+    spans: list[tuple[int, int]] = []
+    for text, part in ((words, _LONG_WORD), *((data, part) for part in _SHORT_SHAPES)):
+        place, done = text.find(part), 0
+        while place >= 0:
+            end = _pattern(_SHAPE_TO_ITS_END).match(data, place).end()  # type: ignore[union-attr]
+            for match in _pattern(_SHAPE).finditer(data, max(done, place - _BEFORE_LONG_WORD), end):
+                spans.append(match.span("value"))
+            done = end
+            place = text.find(part, end)
+    return spans
+
+
+def _spans_as_shown(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     """Where they lie in the text as a terminal shows it."""
-    spans = _spans(_pattern(_ESCAPE).sub(b"", data), is_code)
+    escape = _pattern(_ESCAPE)
+    # half of all escapes are this one, which goes more quickly so
+    if not _spans(escape.sub(b"", data.replace(_COLOUR_OFF, b"")), is_code):
+        return []
+    shown = escape.sub(b"", data)
+    spans = _spans(shown, is_code)
     if not spans:
         return []
     from bisect import bisect_right
+    from itertools import accumulate
 
-    shown, true = [0], [0]
-    """Where the pieces between escapes begin, as shown and as written."""
-    for escape in _pattern(_ESCAPE).finditer(data):
-        shown.append(shown[-1] + escape.start() - true[-1])
-        true.append(escape.end())
+    lines = data.split(b"\n")  # no escape goes over the end of a line
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts_shown = [0, *accumulate(len(line) + 1 for line in shown.split(b"\n"))]
 
     def written(place: int) -> int:
-        piece = bisect_right(shown, place) - 1
-        return true[piece] + place - shown[piece]
+        number = bisect_right(starts_shown, place) - 1
+        within, left_out = place - starts_shown[number], 0
+        for each in escape.finditer(lines[number]):
+            if each.start() - left_out > within:
+                break
+            left_out += each.end() - each.start()
+        return starts[number] + within + left_out
 
     return [(written(start), written(stop - 1) + 1) for start, stop in spans]
 
