@@ -86,7 +86,8 @@ def _history(_context: click.Context, _parameter: click.Parameter, text: str | N
     default="5M",
     show_default=True,
     metavar="SIZE",
-    help="How much is kept of each stream of the command's output, the beginning and the end.",
+    help="How much is kept of each stream of the command's output, the beginning and the end. 0: nothing, and the "
+    "command prints to the very terminal, file or pipe that it is given.",
 )
 @click.option(
     "--model",

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ..language import N_
+from .keyboard import Keyboard
 from .terminal import ModeMirror, Stream
 
 if TYPE_CHECKING:
@@ -156,8 +157,13 @@ class _Route:
         self.flush_at: float | None = None
         self._pause = _FLUSH_SECONDS
         self._is_idle = False
-        self._mirror = ModeMirror(stream.source, stream.destination) if stream.terminal is not None else None
+        self._mirror: ModeMirror | None = None
         self.look_at: float | None = None
+        self.keyboard: Keyboard | None = None
+        if stream.terminal is not None:
+            self._mirror = ModeMirror(stream.source, stream.destination, stream.mode)
+            with contextlib.suppress(OSError):
+                self.keyboard = Keyboard(stream.source, os.fstat(stream.child_end).st_rdev, stream.destination)
 
     @property
     def is_over(self) -> bool:
@@ -195,7 +201,7 @@ class _Route:
     def write(self) -> None:
         """Pass on a part of what is held: whole lines where it can, for others may write to the same place."""
         if self._mirror is not None:
-            self._mirror.look()
+            self._look()
             self.look_at = time.monotonic() + _MODE_SECONDS
         part = self.held[: self._most_at_once]
         if len(part) < len(self.held):
@@ -215,7 +221,15 @@ class _Route:
         """Whether the command has changed the mode of its terminal since its last output."""
         if self._mirror is not None and self.look_at is not None and now >= self.look_at:
             self.look_at = None
+            self._look()
+        if self.keyboard is not None:
+            self.keyboard.look_if_due(now)
+
+    def _look(self) -> None:
+        if self._mirror is not None:
             self._mirror.look()
+        if self.keyboard is not None:
+            self.keyboard.mode_may_have_changed(time.monotonic())
 
     def flush_if_due(self, now: float) -> None:
         """Write the copy to disk, some times a second; an unfinished line once nothing has come for a while."""
@@ -231,6 +245,9 @@ class _Route:
             if self._mirror is not None:
                 self._mirror.look()
                 self._mirror = None
+            if self.keyboard is not None:
+                os.close(self.keyboard.keys)
+                self.keyboard = None
             os.close(self.source)
             self.source = None
         if not self.held:
@@ -252,15 +269,20 @@ def _become_relay(
     blocked: Collection[int],
 ) -> None:
     keep = {questions, answers, 1, 2, *(stream.source for stream in streams)}
+    ends = {stream.child_end for stream in streams}
     for number in (int(name) for name in os.listdir("/proc/self/fd")):
-        if number not in keep:
+        if number not in keep | ends:
             with contextlib.suppress(OSError):
                 os.close(number)
     os.open(os.devnull, os.O_RDWR)  # becomes 0: stdin is the command's alone
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # a look at the keyboard just as the shell takes it back
     destinations = {stream.destination for stream in streams}
     for number in {1, 2} - destinations:
         os.dup2(0, number)
-    _Loop(questions, answers, [_Route(stream, make_capture(stream.log_name)) for stream in streams], blocked).run()
+    routes = [_Route(stream, make_capture(stream.log_name)) for stream in streams]
+    for number in ends:
+        os.close(number)
+    _Loop(questions, answers, routes, blocked).run()
 
 
 class _Loop:
@@ -293,6 +315,8 @@ class _Loop:
                 poll.register(route.destination, select.POLLOUT)
             elif route.source is not None:
                 poll.register(route.source, select.POLLIN)
+            if route.keyboard is not None and route.keyboard.has_reader:
+                poll.register(route.keyboard.keys, select.POLLIN)
         ready = {number for number, _ in poll.poll(self._timeout_ms())}
         if self._questions is not None and self._questions in ready:
             self._listen(self._questions)
@@ -304,6 +328,8 @@ class _Loop:
                         route.leave_destination()
             elif route.source in ready:
                 route.read()
+            if route.keyboard is not None and route.keyboard.keys in ready:
+                route.keyboard.pass_on()
         now = time.monotonic()
         for route in self._routes:
             route.flush_if_due(now)
@@ -320,6 +346,7 @@ class _Loop:
         if self._drain_until is not None:
             return 0 if not any(route.held for route in self._routes) else 50
         times = [moment for route in self._routes for moment in (route.flush_at, route.look_at)]
+        times += [route.keyboard.look_at for route in self._routes if route.keyboard is not None]
         if self._stopped is not None:
             times.append(time.monotonic() + _STOPPED_SECONDS)
         due = min((moment for moment in times if moment is not None), default=None)

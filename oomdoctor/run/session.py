@@ -19,7 +19,7 @@ from ..language import N_
 from .baseline import Baseline, read_baseline
 from .child import FORWARDED, CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
 from .relay import Relay
-from .terminal import Stream, occupy_closed_numbers, open_streams
+from .terminal import Stream, is_interactive_shell, occupy_closed_numbers, open_streams
 
 if TYPE_CHECKING:
     from ..model.host import OomCounters
@@ -55,7 +55,7 @@ class RunOptions:
     look_at_end: bool = False
     """Look also when a process that used a device ends in order, which it waits for: a few milliseconds."""
     keep_output_bytes: int = 5 << 20
-    """Kept of each stream: a fifth from its beginning, the rest from its end."""
+    """Kept of each stream: a fifth from its beginning, the rest from its end; 0: the command has the wrapper's own."""
     model: Mapping[str, object] | None = None
     """What to keep of the model that the command runs, for the reports."""
     launch_config: Mapping[str, object] | None = None
@@ -100,7 +100,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
     before = read_baseline()
     inherited = block_signals()
     try:
-        streams = _open_streams(numbers, unseen)
+        streams = () if _keeps_its_own(command, numbers, options, unseen) else _open_streams(numbers, unseen)
         relay = _start_relay(streams, writer, options, unseen)
         if relay is None:
             streams = ()
@@ -317,6 +317,21 @@ def _undo_coercion(environment: dict[str, str]) -> None:
             environment.pop("LC_CTYPE", None)
         else:
             environment["LC_CTYPE"] = os.fsdecode(value)
+
+
+def _keeps_its_own(
+    command: Sequence[str], numbers: tuple[int, ...], options: RunOptions, unseen: list[tuple[str, str, str]]
+) -> bool:
+    """Whether the command writes to the wrapper's own streams, of which then nothing is kept."""
+    if options.keep_output_bytes == 0:
+        why, how = N_("nothing of it was to be kept"), N_("--keep-output with a size")
+    elif is_interactive_shell(command) and numbers == (1, 2) and all(os.isatty(number) for number in range(3)):
+        why = N_("an interactive shell has the terminal itself, for its jobs")
+        how = N_("run the program itself under oomdoctor, in that shell")
+    else:
+        return False
+    unseen.append((N_("the command's output"), why, how))
+    return True
 
 
 def _open_streams(numbers: tuple[int, ...], unseen: list[tuple[str, str, str]]) -> tuple[Stream, ...]:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import stat
 import termios
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class Stream:
     child_end: int
     terminal: int | None = None
     """The real terminal, where there is one: the wrapper's own number for it, which stays when stdout is let go of."""
+    mode: list[Any] | None = None
+    """What the command finds its terminal set to, as `termios.tcgetattr` tells it."""
 
     @property
     def destination(self) -> int:
@@ -58,20 +61,26 @@ class Stream:
 class ModeMirror:
     """Keeps the real terminal in the mode that the command gives its own, as full-screen programs do."""
 
-    def __init__(self, source: int, real: int) -> None:
-        """`source`: the command's terminal as the wrapper holds it."""
+    def __init__(self, source: int, real: int, mode: list[Any] | None) -> None:
+        """`source`: the command's terminal as the wrapper holds it; `mode`: as the command found it.
+
+        Not as it is now: a program that starts quickly may have set it already.
+        """
         self._source = source
         self._real = real
-        self._known = self._mode()
+        self._found = self._known = mode
 
     def look(self) -> None:
         """Do to the real terminal what has been done to the command's since the last look; never raises."""
         mode = self._mode()
-        if mode is None or self._known is None or mode == self._known:
+        if mode is None or self._known is None:
             return
         with contextlib.suppress(OSError):
             if os.tcgetpgrp(self._real) != os.getpgrp():
-                return  # the shell has it now
+                self._known = self._found  # the shell has it now, and gives it back as it was found
+                return
+        if mode == self._known:
+            return
         with contextlib.suppress(termios.error):
             real = termios.tcgetattr(self._real)
             for place in _FLAGS:
@@ -92,6 +101,23 @@ class ModeMirror:
             return termios.tcgetattr(self._source)
         except termios.error:
             return None
+
+
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh"})
+_TAKES_A_WORD = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O"})
+
+
+def is_interactive_shell(command: Sequence[str]) -> bool:
+    """Whether it is a shell with nothing to run but what is typed: its job control needs the terminal itself."""
+    if os.path.basename(command[0]).lstrip("-") not in _SHELLS:
+        return False
+    words = iter(command[1:])
+    for word in words:
+        if word in _TAKES_A_WORD:
+            next(words, None)
+        elif not word.startswith(("-", "+")) or (not word.startswith("--") and "c" in word) or word == "--command":
+            return False
+    return True
 
 
 def open_streams(numbers: tuple[int, ...]) -> tuple[Stream, ...]:
@@ -139,7 +165,10 @@ def _open_stream(numbers: tuple[int, ...]) -> Stream:
             attributes = termios.tcgetattr(real)
             attributes[_OUTPUT] &= ~termios.OPOST
             termios.tcsetattr(child_end, termios.TCSANOW, attributes)
-        stream = Stream(numbers, source, child_end, terminal=os.dup(real))
+        mode = None
+        with contextlib.suppress(termios.error):
+            mode = termios.tcgetattr(child_end)
+        stream = Stream(numbers, source, child_end, terminal=os.dup(real), mode=mode)
         stream.copy_window_size()
     else:
         source, child_end = os.pipe()

@@ -16,6 +16,9 @@ from harness import PYTHON, wrapped
 from terminal_session import Session
 from test_process import SELF_REPORT, without_the_probe
 
+from oomdoctor.diagnose import diagnose
+from oomdoctor.run.terminal import is_interactive_shell
+
 PROBE = Path(__file__).parents[1] / "probe"
 sys.path.append(str(PROBE))
 from watched import find_python  # noqa: E402
@@ -139,6 +142,130 @@ def test_full_screen_programs(tmp_path, monkeypatch):
     assert watched == bare
     assert b"key 122" in bare[1]
     assert b"put back True" in bare[1]
+
+
+BUSY = """
+import curses, subprocess, sys, time
+def main(screen):
+    beside = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
+    screen.addstr(0, 0, "ready"); screen.refresh(); time.sleep(1.5)
+    keys = [screen.getch() for _ in range(3)]
+    beside.kill(); beside.wait()
+    screen.addstr(1, 0, "keys %s" % keys); screen.refresh()
+curses.wrapper(main)
+"""
+
+
+def test_keys_typed_while_a_program_is_busy_are_its_own(tmp_path, monkeypatch):
+    """It reads them from stdin: nothing takes them from there, though its terminal is in a mode for single keys."""
+    monkeypatch.setenv("TERM", "xterm")
+    bare, watched = play_both([PYTHON, "-c", BUSY], tmp_path / "i", [(b"ready", b"abc")])
+    assert watched == bare
+    assert b"keys [97, 98, 99]" in bare[1]
+
+
+PAGERS = {
+    "a file": ["less", "TEXT"],
+    "a pipe": ["sh", "-c", "cat TEXT | less; exit 3"],
+    "by a program": [PYTHON, "-c", "import subprocess; print(subprocess.call(['less', 'TEXT']), flush=True)"],
+    "its stdin is what it prints to": ["sh", "-c", "less TEXT 0<&1; exit 4"],
+}
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed here")
+@pytest.mark.parametrize("how", PAGERS)
+def test_a_pager(tmp_path, monkeypatch, how):
+    """It reads keys from the terminal of its stderr: to the end, back to the start, a search, stopped and gone on."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("LESS", raising=False)
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(500)))
+    steps = [(b"line 5", b"G"), (b"line 499", b"g"), (b"line 0", b"/line 250\r"), (b"line 260", b"q")]
+    words = [word.replace("TEXT", str(text)) for word in PAGERS[how]]
+    bare, watched = play_both(words, tmp_path / "i", steps)
+    assert watched[0] == bare[0]
+    assert watched[1].replace(b"\r\r", b"\r").endswith(bare[1][-200:].replace(b"\r\r", b"\r"))
+
+
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed here")
+def test_a_pager_that_is_stopped_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(500)))
+    session = Session(["bash", "--norc", "--noprofile", "-i"])
+    session.type(f"{shlex.join(wrapped(['less', str(text)], tmp_path / 'i'))}\n".encode())
+    session.read_until(b"line 5")
+    time.sleep(0.3)
+    session.type(b"\x1a")
+    session.read_until(b"Stopped")
+    session.type(b"echo shell has $((6*7)) keys\n")
+    session.read_until(b"shell has 42 keys")
+    session.type(b"fg\n")
+    time.sleep(1.0)
+    session.type(b"G")
+    session.read_until(b"line 499")
+    session.type(b"q")
+    time.sleep(1.0)
+    session.type(b"exit 6\n")
+    assert session.end() == 6
+
+
+SHELL_STEPS = [
+    (b"$ ", b"PS1='> '; tty >/dev/null && echo has a terminal; sleep 100\n"),
+    (b"\nhas a terminal", b"\x1a"),
+    (b"Stopped", b"jobs\n"),
+    (b"Stopped                 sleep 100\r\n> ", b"fg\n"),
+    (b"fg\r\nsleep 100", b"\x03"),
+    (b"^C", b"stty size; sleep 50 &\n"),
+    (b"31 101", b"kill %1; wait; exit 5\n"),
+]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed here")
+def test_a_shell_inside_has_job_control(tmp_path, monkeypatch):
+    """A job is stopped by ^Z, listed, taken to the foreground, ended by ^C; another runs behind."""
+    monkeypatch.setenv("PS1", "$ ")
+    monkeypatch.setenv("TERM", "dumb")
+    bare, watched = play_both(["bash", "--norc", "--noprofile", "-i"], tmp_path / "i", SHELL_STEPS)
+
+    def plain(screen):
+        return re.sub(rb"\[1\] \d+", b"[1] N", screen.replace(b"\x1b[?2004h", b"").replace(b"\x1b[?2004l\r", b""))
+
+    assert b"no job control" not in watched[1]
+    assert (watched[0], plain(watched[1])) == (bare[0], plain(bare[1]))
+    assert watched[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("command", "is_one"),
+    [
+        ("bash", True),
+        ("/bin/bash -i", True),
+        ("-zsh", True),
+        ("bash --norc --noprofile -i", True),
+        ("bash --rcfile file -i", True),
+        ("bash -o vi", True),
+        ("fish --login", True),
+        ("bash -c true", False),
+        ("bash -lc true", False),
+        ("fish --command true", False),
+        ("sh script.sh", False),
+        ("bash --rcfile file script", False),
+        ("python", False),
+    ],
+)
+def test_which_shells_have_the_terminal_itself(command, is_one):
+    assert is_interactive_shell(command.split()) is is_one
+
+
+def test_a_command_may_have_the_streams_themselves(tmp_path):
+    """`--keep-output 0`: the very terminal, of which it is the foreground; nothing is kept, and that is said."""
+    words = "import os; print(os.ttyname(1) == os.ttyname(0), os.tcgetpgrp(2) == os.getpgrp(), os.ttyname(2)[:4])"
+    session = Session(wrapped([PYTHON, "-c", words], tmp_path / "i", "--keep-output", "0"))
+    assert session.end() == 0
+    assert b"True True /dev" in session.text
+    assert not (tmp_path / "i/stdout.log").exists()
+    assert any("output" in missing.what for missing in diagnose([tmp_path / "i"]).missing)
 
 
 @pytest.mark.extended
