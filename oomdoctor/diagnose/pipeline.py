@@ -14,6 +14,7 @@ from ..estimate.model_input import Model, read_model
 from ..facts import derive_all
 from ..facts.budget import budgets, with_moments
 from ..facts.chronology import BY_TIME, chronological
+from ..facts.courses import all_courses
 from ..facts.devices import device_looks
 from ..facts.episodes import told_by_times
 from ..facts.failed_requests import failed_requests
@@ -106,6 +107,7 @@ def diagnose_evidence(
     in_words = in_words and not figures_are_set_aside(evidence)
     if in_words and (verdict is Verdict.OUT_OF_MEMORY or (verdict is Verdict.UNDETERMINED and not in_focus)):
         findings = (*findings, *by_precedent(playbook, facts, findings))
+    windows = recorded_windows(evidence)
     diagnosis = Diagnosis(
         verdict=verdict,
         summary=summarise(verdict, findings, incidents, device_budgets, facts, evidence.inputs, in_focus),
@@ -118,13 +120,14 @@ def diagnose_evidence(
         inputs=evidence.inputs,
         environment=_environment(told, facts),
         series=all_series(evidence),
+        courses=all_courses(evidence, windows, device_budgets),
         excerpts=evidence.excerpts,
         holdings=holdings(evidence, facts, device_budgets),
         misuses=find_misuses(told, facts),
         comparisons=() if quoted else reconcile(told, facts),
         estimated=None if quoted else reckoned.estimated,
         failed_requests=() if quoted else failed_requests(evidence, facts),
-        windows=recorded_windows(evidence),
+        windows=windows,
         stack_trees=stack_trees(evidence),
         moments=moments(evidence, in_focus),
         devices=device_looks(evidence),

@@ -267,6 +267,28 @@ class Series:
     relative: bool = False
 
 
+@dataclass(frozen=True)
+class CoursePart:
+    """What one kind of memory came to at each time of a course."""
+
+    name: str
+    values_bytes: tuple[int, ...]
+    how_known: str
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where the memory of one place was over the run. At each time the parts add up to the total."""
+
+    where: str
+    """'cuda:0', 'host' …"""
+    times_seconds: tuple[float, ...]
+    """Unix time, in order."""
+    total_bytes: int
+    parts: tuple[CoursePart, ...]
+    how_sampled: str
+
+
 class MomentKind(str, Enum):
     """What a moment of the timeline is."""
 
@@ -364,6 +386,7 @@ class Diagnosis:
     inputs: tuple[InputRecord, ...]
     environment: Environment = Environment()
     series: tuple[Series, ...] = ()
+    courses: tuple[Course, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     holdings: tuple[Holding, ...] = ()
     misuses: tuple[Misuse, ...] = ()

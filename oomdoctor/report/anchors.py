@@ -11,6 +11,7 @@ from ..model.facts import FactSet
 from .chart_places import by_chart
 from .host_groups import GROUPS, measure_anchor
 from .palette import category_of
+from .points import kind_of, marked_points, place_of
 
 _SHOWN_BY = (
     (re.compile(r"census"), "holdings"),
@@ -28,12 +29,6 @@ _NARROWER = (
     (re.compile(r"growth\.top_"), "window", "stacks"),
 )
 """By the fact: what of a section shows it."""
-_PLACES = (
-    (re.compile(r"host\.(?:process_|failing_process|peak_virtual)"), "process limit"),
-    (re.compile(r"host\.cgroup_"), "cgroup"),
-    (re.compile(r"host\."), "host"),
-)
-"""By the fact: which of the charts."""
 _OWNERS = ("owner.holder", "owner.top", "owner.model", "owner.optimizer")
 """Facts that name who held the memory, as the table of owners does."""
 _KINDS = {"weights", "gradients", "optimizer", "kv", "activations"}
@@ -54,7 +49,7 @@ class Anchors:
     tables: frozenset[str] = frozenset()
     """Sources of what devices held, as a table of an input tells it."""
     parts: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Charts, maps, tables and rows, by section and place (or source, or fact)."""
+    """Charts, maps, tables and rows, by section and place (or source, or fact); samples by their kind and chart."""
     owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Rows of who held what, by place and owner, the largest first."""
 
@@ -86,8 +81,11 @@ class Anchors:
         device = _OF_DEVICE.search(source)
         suffix = None if device is None else f":{device[1]}"
         numbered = [place for kind, place in self.parts if kind == section and suffix and place.endswith(suffix)]
-        chart = [place for words, place in _PLACES if words.match(fact)]
-        for place in (source, fact, *([member] if member else []), *numbered, *chart):
+        chart = place_of(fact, member)
+        point = self.parts.get((kind_of(fact), chart)) if section == "timeline" else None
+        if point is not None:
+            return point
+        for place in (source, fact, *([member] if member else []), *numbered, *([chart] if chart else [])):
             for part in (narrower, section):
                 if (part, place) in self.parts:
                     return self.parts[part, place]
@@ -153,6 +151,9 @@ def _parts(diagnosis: Diagnosis) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("stacks", tree.where), f"stacks-of-{number}"
     for number, (where, _relative) in enumerate(by_chart(diagnosis.series), 1):
         yield ("timeline", where), f"timeline-of-{number}"
+    for (where, _relative), points in marked_points(diagnosis.series, diagnosis.facts).items():
+        for point in points:
+            yield (point.kind, where), point.anchor
     for number, look in enumerate(diagnosis.devices, 1):
         yield ("processes", str(look.reading.source)), f"processes-{number}"
     for number, incident in enumerate(diagnosis.incidents, 1):

@@ -109,7 +109,26 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
         "begin": chart.begin_seconds,
         "end": chart.end_seconds,
         "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],
+        "samples": [
+            {
+                "id": each.anchor,
+                "letter": each.letter,
+                "at": each.seconds,
+                "bytes": round(each.bytes),
+                "beside": each.beside,
+            }
+            for each in chart.samples
+        ],
         "numbers": [{"at": at, "text": text} for at, text in chart.numbers],
+        "times": _steps([round(10_000 * time) for time in chart.area_times_seconds]),
+        "areas": [
+            {
+                "name": area.name,
+                "colour": area.category.colour,
+                "values": _steps([round(value / _UNIT_BYTES) for value in area.values_bytes]),
+            }
+            for area in chart.areas
+        ],
         "curves": [
             {
                 "name": curve.name,

@@ -8,11 +8,14 @@ presentation attributes keep outlines hollow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup
 
 from ..language import _
 from ..language.wrapping import cells
 from .bars import BudgetView, Segment
+from .course import CourseArea
 from .palette import Category
 from .timeline import Chart
 from .tones import VARIANTS
@@ -21,6 +24,8 @@ _BAR, _LANE = 46, 68
 _CHARACTER, _COLUMN, _PAPER = 7.0, 1080.0, 640.0
 """About the width of a character of a label, of the bar where it is widest, and of one on paper."""
 _PLOT_TOP, _PLOT_HEIGHT = 18, 180
+_DENSE = 120
+"""With more points than this an area is drawn without an edge, which would cover it."""
 
 
 def budget_bar(bar: BudgetView, name: str) -> Markup:
@@ -86,13 +91,14 @@ def timeline(chart: Chart, name: str) -> Markup:
             _PLOT_TOP, _PLOT_HEIGHT
         )
     )
+    # Each reaches down to the axis: the lower ones lie over it.
+    parts.extend(_area(area) for area in reversed(chart.areas))
     for curve in chart.curves:
-        steps = " ".join(f"{1000 * x:.1f},{1000 * (1 - y):.0f}" for x, y in curve.points)
         parts.append(
             Markup(
-                '<polyline class="curve curve-{}" fill="none" stroke="currentColor"'
-                ' vector-effect="non-scaling-stroke" points="{}"/>'
-            ).format(curve.place % 4, steps)
+                '<path class="curve curve-{}" fill="none" stroke="currentColor"'
+                ' vector-effect="non-scaling-stroke" d="{}"/>'
+            ).format(curve.place % 4, steps(curve.points))
         )
     parts.append(Markup("</svg>"))
     for stroke in chart.strokes:
@@ -111,6 +117,21 @@ def timeline(chart: Chart, name: str) -> Markup:
                 _y(mark.height, above=5), mark.label
             )
         )
+    for sample in chart.samples:
+        # The figure's rule in the style sheet shows which one a link has led to.
+        parts.append(
+            Markup(
+                '<g class="sample-{0}"><circle class="point" cx="{1}" cy="{2}" r="4"/>'
+                '<text class="point-name" x="{1}" y="{2}" dx="{3}" dy="{4}" text-anchor="{5}">{0}</text></g>'
+            ).format(
+                sample.letter,
+                at(sample.at),
+                _y(sample.height),
+                (8 + 11 * sample.beside) * (-1 if sample.at > 0.5 else 1),
+                14 if sample.height > 0.85 else -4,
+                "end" if sample.at > 0.5 else "start",
+            )
+        )
     for place, number in chart.numbers:
         anchor = "start" if place < 0.01 else "end" if place > 0.99 else "middle"
         parts.append(
@@ -127,6 +148,26 @@ def timeline(chart: Chart, name: str) -> Markup:
     return picture(
         "timeline", name, bottom + 22, _("{place} over time").format(place=chart.where), chart.in_words, parts
     )
+
+
+def _area(area: CourseArea) -> Markup:
+    dense = " dense" if len(area.upper) > _DENSE else ""
+    title = _("{names}: at most {size}").format(names=area.name, size=area.peak)
+    return Markup('<path class="area{}" fill="{}" d="{}V1000H{}z"><title>{}</title></path>').format(
+        dense, area.category.colour, steps(area.upper), round(1000 * area.upper[0][0]), title
+    )
+
+
+def steps(points: Sequence[tuple[float, float]]) -> str:
+    """A path through points of (fraction of the width, fraction of the height), in thousandths of a picture."""
+    x, y = (round(1000 * points[0][0]), round(1000 * (1 - points[0][1]))) if points else (0, 1000)
+    found = [f"M{x} {y}l"]
+    for right, height in points[1:]:
+        to_x, to_y = round(1000 * right), round(1000 * (1 - height))
+        if (to_x, to_y) != (x, y):
+            found.append(f"{to_x - x} {to_y - y}")
+            x, y = to_x, to_y
+    return found[0] + " ".join(found[1:]).replace(" -", "-") if len(found) > 1 else found[0].rstrip("l")
 
 
 def curve_sample(place: int) -> Markup:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..language import _, told
-from ..model.diagnosis import Incident, Series
+from ..model.diagnosis import Course, Incident, Series
 from ..model.printable import one_line
 from ..model.thinning import extremes
 from ..model.units import format_bytes, format_seconds
 from .chart_places import by_chart
+from .course import CourseArea, CourseView, view_course
 from .moments import MomentView
+from .palette import FREE, category_of
+from .points import Point
 
 LAST_WHOLE = 120
 """Of these the last: the moments before the failure are not thinned."""
@@ -24,8 +27,10 @@ POINTS = 500
 _ALL_POINTS = 10_000
 """Of all curves together: the file stays small enough to be attached to a mail."""
 
+_LIMIT_SHOWN = 3
+"""Times what is in use: a limit above that would press it flat against the axis."""
 _SOON_SECONDS = 5.0
-_NUMBER_WIDTH = 0.022
+_NUMBER_WIDTH = 0.035
 """Of the picture's width: numbers of strokes closer than this would cover each other."""
 
 
@@ -67,13 +72,40 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A sample that evidence names: a letter in the picture, and a row under it."""
+
+    anchor: str
+    letter: str
+    at: float
+    """Fraction of the time."""
+    height: float
+    """Fraction of the height."""
+    seconds: float
+    """From the chart's zero on."""
+    bytes: float
+    """Where it stands over the axis."""
+    beside: int
+    """How many letters before it stand at about the same place."""
+    said: str
+
+
+@dataclass(frozen=True)
 class Chart:
-    """All curves of one place over one time axis."""
+    """All curves of one place over one time axis, or what its memory was divided into."""
 
     where: str
     curves: tuple[Curve, ...]
+    """None where there are areas."""
+    areas: tuple[CourseArea, ...]
+    """From the axis up; with what is free they add up to the place at each time."""
+    area_times_seconds: tuple[float, ...]
+    """Of the points of all areas, from the chart's zero on."""
+    how_sampled: str
+    """Of the areas."""
     limits: tuple[Mark, ...]
     grid: tuple[Mark, ...]
+    samples: tuple[Sample, ...]
     strokes: tuple[Stroke, ...]
     numbers: tuple[tuple[float, str], ...]
     """What stands over the strokes, at fractions of the time: those that lie close together share a place."""
@@ -119,34 +151,57 @@ def view_charts(
     incidents: tuple[Incident, ...] = (),
     moments: tuple[MomentView, ...] = (),
     failure: float | None = None,
+    courses: tuple[Course, ...] = (),
+    points: Mapping[tuple[str, bool], tuple[Point, ...]] | None = None,
 ) -> tuple[Chart, ...]:
     """A chart per place, in the order of the input. Curves without two points are left out: they show no course.
+
+    Where a place's memory is known by category, its areas stand in place of curves.
 
     All that is dated has one time axis, which counts from the failure where it holds it, and devices have one scale of
     bytes: what stands below each other can be compared. `failure` (Unix time) is that which the report is about, as
     some witness dates it; else it is the first of the incidents that the axis holds.
     """
     by_place = by_chart(series)
-    most = max(8, min(POINTS, _ALL_POINTS // max(sum(map(len, by_place.values())), 1)))
-    courses = {key: [_course(each, most) for each in group] for key, group in by_place.items()}
-    dated = [course for (_, relative), group in courses.items() if not relative for course in group]
+    divided = {(each.where, False): each for each in courses if _is_device(each.where) or _is_seen(each)}
+    drawn = sum(len(divided[key].parts) if key in divided else len(group) for key, group in by_place.items())
+    most = max(8, min(POINTS, _ALL_POINTS // max(drawn, 1)))
+    areas = {key: view_course(divided[key], most) for key in by_place if key in divided}
+    lines = {key: [] if key in areas else [_course(each, most) for each in group] for key, group in by_place.items()}
+    ends = {
+        key: [(found.times_seconds[0], found.times_seconds[-1])] if (found := areas.get(key)) else _ends(lines[key])
+        for key in by_place
+    }
+    dated = [end for (_, relative), group in ends.items() if not relative for end in group]
     shared = _axis(dated, [failure, *(each.when_seconds for each in incidents)]) if dated else None
-    of_devices = [top for (where, _), group in by_place.items() if _is_device(where) for top in (_top(group),)]
-    common = max(of_devices, default=0)
+    tops = {key: divided[key].total_bytes if key in areas else _top(group) for key, group in by_place.items()}
+    common = max((top for (where, _), top in tops.items() if _is_device(where)), default=0)
     return tuple(
         _chart(
             key,
-            list(zip(group, courses[key], strict=True)),
-            _axis(courses[key], ()) if key[1] or shared is None else shared,
+            list(zip(group, lines[key], strict=True)) if key not in areas else [],
+            areas.get(key),
+            _axis(ends[key], ()) if key[1] or shared is None else shared,
             [] if key[1] else [m for m in moments if m.where in ("", key[0]) or not _is_device(key[0])],
-            common if _is_device(key[0]) else _top(group),
+            common if _is_device(key[0]) else tops[key],
+            (points or {}).get(key, ()),
         )
         for key, group in by_place.items()
     )
 
 
-def _axis(courses: list[list[tuple[float, int]]], failures: Sequence[float | None]) -> _Axis:
-    begin, end = min(course[0][0] for course in courses), max(course[-1][0] for course in courses)
+def _is_seen(course: Course) -> bool:
+    """Whether what is in use is more than a strip at the foot of the place."""
+    free = next((part.values_bytes for part in course.parts if category_of(part.name) is FREE), (0,))
+    return course.total_bytes - min(free) >= course.total_bytes / _LIMIT_SHOWN
+
+
+def _ends(courses: list[list[tuple[float, int]]]) -> list[tuple[float, float]]:
+    return [(course[0][0], course[-1][0]) for course in courses]
+
+
+def _axis(ends: Sequence[tuple[float, float]], failures: Sequence[float | None]) -> _Axis:
+    begin, end = min(first for first, _ in ends), max(last for _, last in ends)
     whole = _Axis(begin, end, None)
     return _Axis(begin, end, next((when for when in failures if when is not None and whole.holds(when)), None))
 
@@ -179,18 +234,27 @@ def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
 def _chart(
     key: tuple[str, bool],
     drawn: list[tuple[Series, list[tuple[float, int]]]],
+    course: CourseView | None,
     axis: _Axis,
     moments: list[MomentView],
     top: int,
+    points: tuple[Point, ...],
 ) -> Chart:
     where, relative = key
     limits = sorted({each.limit_bytes for each, _ in drawn if each.limit_bytes is not None and each.limit_bytes > 0})
+    if course is not None:
+        limits = [course.total_bytes]
     ceiling = 1.06 * top
     curves = tuple(_curve(each, course, axis, ceiling, place) for place, (each, course) in enumerate(drawn))
     place = one_line(told(where), 60)
     courses_told = [
         _("{curve} peaked at {peak} and ended at {last}").format(curve=curve.name, peak=curve.peak, last=curve.last)
         for curve in curves
+    ]
+    areas = () if course is None else course.areas
+    courses_told += [
+        _("{curve} peaked at {peak} and ended at {last}").format(curve=area.name, peak=area.peak, last=area.last)
+        for area in areas
     ]
     duration = format_seconds(axis.span)
     in_words = _("{place} over {time}: {curves}.").format(
@@ -200,8 +264,12 @@ def _chart(
     return Chart(
         where=place,
         curves=curves,
+        areas=tuple(area.placed(axis.begin, axis.span, ceiling) for area in areas),
+        area_times_seconds=() if course is None else tuple(round(time - axis.zero, 4) for time in course.times_seconds),
+        how_sampled="" if course is None else course.how_sampled,
         limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in limits if limit <= top),
         grid=_grid(ceiling, top),
+        samples=tuple(_samples(points, axis, ceiling, areas)),
         strokes=strokes,
         numbers=tuple(_numbers(strokes)),
         duration=duration,
@@ -229,6 +297,31 @@ def _curve(series: Series, points: list[tuple[float, int]], axis: _Axis, ceiling
         times_seconds=tuple(round(time - axis.zero, 4) for time, _ in points),
         values_bytes=tuple(value for _, value in points),
     )
+
+
+def _samples(points: tuple[Point, ...], axis: _Axis, ceiling: float, areas: tuple[CourseArea, ...]) -> Iterator[Sample]:
+    found: list[Sample] = []
+    for point in points:
+        sample = _sample(point, axis, ceiling, areas)
+        beside = sum(abs(each.at - sample.at) < _NUMBER_WIDTH for each in found)
+        found.append(sample)
+        yield replace(sample, beside=beside)
+
+
+def _sample(point: Point, axis: _Axis, ceiling: float, areas: tuple[CourseArea, ...]) -> Sample:
+    """On the curve; where areas lie on each other, on the uppermost."""
+    size: float = point.bytes
+    if areas:
+        size = float(np.interp(point.seconds, areas[-1].times_seconds, areas[-1].upper_bytes))
+    seconds = point.seconds - axis.zero
+    when = _("{time} before the failure") if seconds < 0 else _("{time} after the failure")
+    if axis.failure is None:
+        when, seconds = _("{time} after the start"), point.seconds - axis.begin
+    said = _("{what}, {when}").format(what=point.said, when=when.format(time=format_seconds(abs(seconds))))
+    if axis.failure is not None and abs(seconds) < 0.005:
+        said = _("{what}, {when}").format(what=point.said, when=_("at the failure"))
+    height, at = min(size / ceiling, 1.0), axis.at(point.seconds)
+    return Sample(point.anchor, point.letter, at, height, round(point.seconds - axis.zero, 4), size, 0, said)
 
 
 def _strokes(moments: list[MomentView], axis: _Axis) -> Iterator[Stroke]:

@@ -23,6 +23,7 @@ from .findings import FindingView, RemedyView, view_findings
 from .moments import MomentView, failure_seconds, format_moment, view_moments
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
+from .points import marked_points
 from .reckoning import ComparisonView, EstimatedView, view_comparison, view_estimated, view_misuse
 from .records import (
     TAGS,
@@ -185,7 +186,12 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         findings=findings,
         moments=moments,
         charts=view_charts(
-            diagnosis.series, diagnosis.incidents, moments, failure_seconds(diagnosis.incidents, diagnosis.moments)
+            diagnosis.series,
+            diagnosis.incidents,
+            moments,
+            failure_seconds(diagnosis.incidents, diagnosis.moments),
+            diagnosis.courses,
+            marked_points(diagnosis.series, diagnosis.facts),
         ),
         windows=tuple(map(view_window, diagnosis.windows)),
         failed_requests=tuple(view_failed_request(each, diagnosis.findings) for each in diagnosis.failed_requests),

@@ -70,7 +70,7 @@ def test_in_every_sample_each_item_of_evidence_leads_somewhere(name: str) -> Non
         ("run-kept-losses", "owner.holder_bytes", r"holding-\d+"),
         ("run-kept-losses", "growth.bytes", r"window-of-1"),
         ("run-kept-losses", "growth.top_stack_bytes", r"stacks-of-1"),
-        ("run-list-own-limit", "host.growth_steady", r"timeline-of-1"),
+        ("run-list-own-limit", "host.growth_steady", r"point-1-rise"),
         ("run-list-own-limit", "host.memory_error", r"incident-1"),
         ("run-list-own-limit", "host.total_bytes", r"measure-host-total-bytes"),
         ("nvidia-smi-ranks-on-card-0.txt", "devices.visitors_bytes", r"processes-1"),

@@ -105,6 +105,36 @@
     };
   }
 
+  // The samples that evidence names, by their letters; that to which a link has led is drawn larger.
+  function sampled(samples) {
+    return function (plot) {
+      var context = plot.ctx, box = plot.bbox, ratio = devicePixelRatio;
+      samples.forEach(function (sample) {
+        var x = plot.valToPos(sample.at, "x", true), y = plot.valToPos(sample.bytes, "y", true);
+        if (x < box.left || x > box.left + box.width) return;
+        var meant = location.hash === "#" + sample.id, right = x > box.left + box.width / 2;
+        context.save();
+        context.beginPath();
+        context.arc(x, y, 4 * ratio, 0, 2 * Math.PI);
+        context.fillStyle = colour("--page");
+        context.strokeStyle = colour(meant ? "--accent" : "--ink");
+        context.lineWidth = (meant ? 5 : 1.5) * ratio;
+        context.stroke();
+        context.fill();
+        context.font = "600 " + 12.5 * ratio + "px system-ui, sans-serif";
+        context.textAlign = right ? "right" : "left";
+        context.strokeStyle = colour("--page");
+        context.lineWidth = 4 * ratio;
+        context.fillStyle = colour("--ink");
+        y += (y - box.top < box.height * 0.15 ? 14 : -4) * ratio;
+        x += (right ? -1 : 1) * (8 + 11 * sample.beside) * ratio;
+        context.strokeText(sample.letter, x, y);
+        context.fillText(sample.letter, x, y);
+        context.restore();
+      });
+    };
+  }
+
   function horizontal(limits) {
     return function (plot) {
       var context = plot.ctx;
@@ -205,21 +235,35 @@
     event.preventDefault();
   }
 
+  // Numbers are in the data as the first and by how much each is more than the one before.
+  function summed(steps, unit) {
+    var value = 0;
+    return steps.map(function (step) { value += step; return value * unit; });
+  }
+
   function curveChart(chart) {
-    var tables = chart.curves.map(function (curve) {
-      var time = 0;
-      return [
-        curve.times.map(function (step) { time += step; return time / 10000; }),
-        curve.values.map(function (value) { return value * data.unit; })
-      ];
+    var stacked = chart.areas.length > 0, below = null;
+    var areas = chart.areas.map(function (area) {
+      var values = summed(area.values, data.unit);
+      below = below ? below.map(function (value, at) { return value + values[at]; }) : values;
+      return { name: area.name, colour: area.colour, values: values, sums: below };
     });
+    // Drawn from the top down: each reaches to the axis, and the lower ones lie over it.
+    var order = areas.slice().reverse(), times = summed(chart.times, 1e-4);
+    var tables = stacked
+      ? [[times].concat(order.map(function (area) { return area.sums; }))]
+      : chart.curves.map(function (curve) {
+        return [summed(curve.times, 1e-4), curve.values.map(function (value) { return value * data.unit; })];
+      });
+    var shown = stacked ? order.length : tables.length;
     // The ends of the time axis, which all charts of one clock share.
-    var columns = uPlot.join(tables.concat([[[chart.begin, chart.end], [null, null]]])).slice(0, tables.length + 1);
+    var columns = uPlot.join(tables.concat([[[chart.begin, chart.end], [null, null]]])).slice(0, shown + 1);
+    var heights = areas.map(function (area) { return uPlot.join([[times, area.values], [columns[0], columns[0]]])[1]; });
     var plot = mount(chart.id, {
       cursor: { sync: { key: chart.dated ? "time" : null }, drag: { x: true, y: false }, points: { show: false } },
       scales: { x: { time: false }, y: { range: [0, chart.ceiling] } },
       axes: axes(true),
-      series: [{}].concat(chart.curves.map(function (curve) {
+      series: [{}].concat(stacked ? order.map(areaSeries) : chart.curves.map(function (curve) {
         return {
           label: curve.name, spanGaps: true, width: 1.8, dash: DASHES[curve.place], points: { show: false },
           stroke: function () { return colour("--curve-" + curve.place); }
@@ -227,18 +271,30 @@
       })),
       padding: [16, null, null, null],
       hooks: {
-        draw: [horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end])],
+        draw: [
+          horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end]), sampled(chart.samples)
+        ],
         setScale: [zoomTogether]
       },
       label: relative,
       rows: function (at) {
-        return chart.curves.map(function (curve, place) { return [curve.name, columns[place + 1][at]]; });
+        return (stacked ? areas : chart.curves).map(function (each, place) {
+          return [each.name, stacked ? heights[place][at] : columns[place + 1][at]];
+        });
       }
     }, columns, chart.where);
     if (plot && chart.dated) join(plot);
   }
 
-  // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
+  function areaSeries(area) {
+    return {
+      label: area.name, spanGaps: true, fill: area.colour, points: { show: false },
+      // An edge as wide as the strips between two of them would cover them.
+      width: area.values.length > 120 ? 0 : 0.6,
+      stroke: function () { return colour("--panel"); }
+    };
+  }
+
   // What the program did when, in rows over the areas; a name stands where there is room for it.
   function bands(rows) {
     return function (plot) {
@@ -265,6 +321,7 @@
     };
   }
 
+  // Areas lie on each other: each curve is the sum of its own area and those below, drawn from the top down.
   function areaChart(chart) {
     var sums = [], below = chart.times.map(function () { return 0; });
     chart.areas.forEach(function (area) {
@@ -278,12 +335,7 @@
         return [0, Math.max(high * (1.04 + 0.1 * chart.bands.length), 1)];
       } } },
       axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
-      series: [{}].concat(order.map(function (place) {
-        return {
-          label: chart.areas[place].name, fill: chart.areas[place].colour, width: 0.6, points: { show: false },
-          stroke: function () { return colour("--panel"); }
-        };
-      })),
+      series: [{}].concat(order.map(function (place) { return areaSeries(chart.areas[place]); })),
       hooks: { draw: [bands(chart.bands), vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
       label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
       rows: function (at) {
@@ -459,6 +511,9 @@
       plots.forEach(function (plot) { plot.setSize({ width: Math.max(plot.holder.clientWidth, 240), height: HEIGHT }); });
       redraws.forEach(function (draw) { draw(); });
     }, 100);
+  });
+  addEventListener("hashchange", function () {
+    plots.forEach(function (plot) { plot.redraw(false, false); });
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
     plots.forEach(function (plot) { plot.redraw(false, true); });

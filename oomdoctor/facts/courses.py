@@ -1,0 +1,313 @@
+"""Where the memory of each device and of the host was over the whole run, by category: parts that add up to it.
+
+What is measured at a time stands as it is: the driver's look at the device with its processes, the allocator's own
+figures, the history of the allocator where one was recorded. Between two looks a straight line is drawn. What a look
+did not tell apart stays one part, named so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..allocator.stacks import CATEGORY_WORDS, Category
+from ..language import N_
+from ..model.devices import DeviceReading
+from ..model.diagnosis import Budget, Course, CoursePart
+from ..model.evidence import Evidence
+from ..model.run import AllocatorState, RunRecord
+from ..model.thinning import extremes
+from ..model.window import Window
+from .deriver import device_member
+from .device_budget import CONTEXT, FOREIGN, IDLE, RESERVE
+from .focus import focus
+from .until import is_until_failure, samples_until_failure
+
+Values = NDArray[np.float64]
+
+UNDIVIDED = N_("allocated by torch (kind not recorded)")
+OUTSIDE = N_("unattributed: in use outside torch's allocator")
+OWN = N_("in use by this command (kind not recorded)")
+UNLISTED = N_("unattributed: in use by no process that was listed")
+FREE = N_("free on the device")
+
+_MOST_LOOKS, _MOST_STATES, _MOST_EVENTS = 400, 200, 300
+"""Times of a course, by what they are of: the lowest and the highest of each stretch are among them."""
+_AFTER_SECONDS = 0.5
+"""What was live at the end of the history still is for so long: a failed program has hardly begun to end."""
+_SAMPLED_SECONDS = 1.0
+"""The allocator's figures are recorded this often where they have changed: until then the last ones held."""
+
+_UNKNOWN = frozenset(CATEGORY_WORDS[each] for each in (Category.OTHER, Category.UNKNOWN))
+_BY_NVML = N_("measured by NVML")
+_COUNTED = N_("counted by the allocator")
+_EVENTS = N_("by the allocator's history")
+
+
+@dataclass
+class _Parts:
+    """Parts in the order in which they were found, with how each is known."""
+
+    count: int
+    values: dict[str, Values] = field(default_factory=dict)
+    how: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, values: Values, how: str) -> None:
+        if not values.any():
+            return
+        self.values[name] = self.values.get(name, np.zeros(self.count)) + values
+        if how not in self.how.setdefault(name, []):
+            self.how[name].append(how)
+
+    def closed(self, total: int, rest: str, how: str) -> Iterator[CoursePart]:
+        """All of them, cut where they exceed the total between two looks, and what is left of it."""
+        taken = np.zeros(self.count, dtype=np.int64)
+        for name, values in self.values.items():
+            whole = np.minimum(np.maximum(np.rint(values), 0).astype(np.int64), total - taken)
+            taken += whole
+            if whole.any():
+                yield CoursePart(name, tuple(whole.tolist()), "; ".join(self.how[name]))
+        if (total - taken).any():
+            yield CoursePart(rest, tuple((total - taken).tolist()), how)
+
+
+def all_courses(evidence: Evidence, windows: Sequence[Window], budgets: Sequence[Budget]) -> tuple[Course, ...]:
+    """A course for the host and for each device of the runs that was looked at more than once."""
+    by_place = {window.where: window for window in windows if window.has_times}
+    found: list[Course] = []
+    for run in focus(evidence).runs:
+        found.extend(_of_host(run))
+        for index in sorted({reading.index for reading in run.device_readings}):
+            member = device_member(index)
+            found.extend(_of_device(run, index, by_place.get(member), _weights(budgets, member)))
+    return tuple(found)
+
+
+def _weights(budgets: Sequence[Budget], member: str) -> tuple[str, int, str] | None:
+    """What the model's parameters come to on the device, as the budget of the failure knows it."""
+    own = [part for budget in budgets if budget.where == member for part in budget.parts]
+    return next(((part.name, part.bytes, part.how_known) for part in own if part.name.startswith("weights")), None)
+
+
+def _of_host(run: RunRecord) -> Iterator[Course]:
+    samples = [
+        sample
+        for sample in samples_until_failure(run)
+        if None not in (sample.total_bytes, sample.available_bytes, sample.tree_rss_bytes)
+    ]
+    if len(samples) < 2:
+        return
+    available = np.asarray([sample.available_bytes for sample in samples], dtype=np.float64)
+    own = np.asarray([sample.tree_rss_bytes for sample in samples], dtype=np.float64)
+    total = max(sample.total_bytes or 0 for sample in samples)
+    chosen = np.union1d(extremes(available, _MOST_LOOKS // 2), extremes(own, _MOST_LOOKS // 2))
+    available, own = available[chosen], own[chosen]
+    parts = _Parts(len(chosen))
+    parts.add(N_("other processes and the kernel"), np.maximum(total - available - own, 0), "computed")
+    # Pages that several programs share count for each: it cannot have more than what is in use.
+    parts.add(N_("this command and its descendants"), np.minimum(own, total - available), "measured")
+    times = tuple(samples[place].time_seconds for place in chosen.tolist())
+    yield Course("host", times, total, tuple(parts.closed(total, N_("available"), "measured")), N_("by the sampler"))
+
+
+def _of_device(
+    run: RunRecord, index: int, window: Window | None, weights: tuple[str, int, str] | None
+) -> Iterator[Course]:
+    looks = _Looks.of(run, index)
+    if looks is None:
+        return
+    states = _states(run, index)
+    times = looks.times[extremes(looks.used, _MOST_LOOKS)]
+    for own in states.values():
+        allocated = np.asarray([state.allocated_bytes for state in own], dtype=np.float64)
+        times = np.union1d(times, np.asarray([s.time_seconds for s in own])[extremes(allocated, _MOST_STATES)])
+    if window is not None:
+        at = np.asarray(window.times_seconds)
+        live = np.sum([each.values_bytes for each in window.categories], axis=0)
+        times = np.union1d(times, at[extremes(live, _MOST_EVENTS)])
+    times = times[(times >= looks.times[0]) & (times <= looks.times[-1])]
+    if len(times) < 2:
+        return
+    parts = _Parts(len(times))
+    looks.fill(parts, times, states, window, weights)
+    yield Course(
+        where=device_member(index),
+        times_seconds=tuple(times.tolist()),
+        total_bytes=looks.total,
+        parts=tuple(parts.closed(looks.total, FREE, _BY_NVML)),
+        how_sampled=N_("by the sampler and the allocator"),
+    )
+
+
+def _states(run: RunRecord, index: int) -> dict[int | None, list[AllocatorState]]:
+    """By process, those that tell both figures, in order."""
+    found: dict[int | None, list[AllocatorState]] = {}
+    for state in run.allocator_states:
+        whole = None not in (state.allocated_bytes, state.reserved_bytes)
+        if state.device == index and whole and is_until_failure(run, state.time_seconds):
+            found.setdefault(state.pid, []).append(state)
+    return {pid: sorted(states, key=lambda state: state.time_seconds) for pid, states in found.items()}
+
+
+@dataclass
+class _Looks:
+    """The driver's looks at one device."""
+
+    readings: list[DeviceReading]
+    times: Values
+    used: Values
+    total: int
+
+    @classmethod
+    def of(cls, run: RunRecord, index: int) -> _Looks | None:
+        """None where there are fewer than two, or the device's size is not known."""
+        readings = [
+            reading
+            for reading in run.device_readings
+            if reading.index == index
+            and reading.time_seconds is not None
+            and reading.used_bytes is not None
+            and is_until_failure(run, reading.time_seconds)
+        ]
+        readings.sort(key=lambda reading: reading.time_seconds or 0.0)
+        total = next((reading.total_bytes for reading in readings if reading.total_bytes), None)
+        if len(readings) < 2 or total is None:
+            return None
+        times = np.asarray([reading.time_seconds for reading in readings], dtype=np.float64)
+        return cls(readings, times, np.asarray([reading.used_bytes for reading in readings], dtype=np.float64), total)
+
+    def fill(
+        self,
+        parts: _Parts,
+        times: Values,
+        states: Mapping[int | None, list[AllocatorState]],
+        window: Window | None,
+        weights: tuple[str, int, str] | None,
+    ) -> None:
+        """What was in use at these times, part by part."""
+        used = np.interp(times, self.times, self.used)
+        reserve = self.readings[-1].reserved_by_driver_bytes or 0
+        parts.add(RESERVE, np.full(len(times), float(reserve)), _BY_NVML)
+        allocated, reserved, outside = (np.zeros(len(times)) for _ in range(3))
+        sizes = self._sizes(times)
+        if sizes is None:
+            for own in states.values():
+                held = _held(times, own)
+                allocated, reserved = allocated + held[0], reserved + held[1]
+            reserved = np.minimum(reserved, used)
+            name = OUTSIDE if states else N_("in use by processes on the device")
+            parts.add(name, used - reserved, N_("computed: in use - reserved") if states else _BY_NVML)
+        else:
+            foreign, by_process = sizes
+            unlisted = np.maximum(used - foreign - sum(by_process.values(), np.zeros(len(times))), 0)
+            parts.add(FOREIGN, foreign, _BY_NVML)
+            parts.add(UNLISTED, unlisted, _BY_NVML)
+            for pid, size in by_process.items():
+                if pid not in states:
+                    parts.add(OWN, size, _BY_NVML)
+                    continue
+                held = _held(times, states[pid])
+                beyond = self._beyond(pid, states[pid], times, size)
+                outside, reserved = outside + beyond, reserved + size - beyond
+                allocated = allocated + np.minimum(held[0], size - beyond)
+            parts.add(CONTEXT, outside, N_("computed: NVML's number for this process - reserved"))
+        live = _live(parts, times, np.minimum(allocated, reserved), window, weights, len(states))
+        parts.add(IDLE, np.maximum(reserved - live, 0), N_("computed: reserved - live"))
+
+    def _sizes(self, times: Values) -> tuple[Values, dict[int | None, Values]] | None:
+        """Of all other processes, and of each of this command, at these times; None where a look did not tell all."""
+        after = np.clip(np.searchsorted(self.times, times, side="left"), 1, len(self.times) - 1)
+        needed = np.unique(np.concatenate([after - 1, after]))
+        foreign = np.zeros(len(needed))
+        own: dict[int | None, Values] = {}
+        for place, number in enumerate(needed.tolist()):
+            processes = self.readings[number].processes
+            if processes is None or any(one.used_bytes is None or one.own is None for one in processes):
+                return None
+            for one in processes:
+                if one.own:
+                    own.setdefault(one.pid, np.zeros(len(needed)))[place] += one.used_bytes or 0
+                else:
+                    foreign[place] += one.used_bytes or 0
+        at = self.times[needed]
+        return np.interp(times, at, foreign), {pid: np.interp(times, at, values) for pid, values in own.items()}
+
+    def _beyond(self, pid: int | None, states: Sequence[AllocatorState], times: Values, size: Values) -> Values:
+        """What a process holds beside its allocator's segments, from the moments at which both are known.
+
+        It hardly changes, while the two are looked at out of step: their difference at any time would show a context
+        that grows and shrinks with the work.
+        """
+        at = np.asarray([state.time_seconds for state in states])
+        found = []
+        for when, state in zip(at.tolist(), states, strict=True):
+            number = int(np.clip(np.searchsorted(self.times, when), 1, len(self.times) - 1))
+            number -= int(when - self.times[number - 1] < self.times[number] - when)
+            same = [one.used_bytes for one in self.readings[number].processes or () if one.pid == pid]
+            if same and same[0] is not None and same[0] >= (state.reserved_bytes or 0):
+                found.append((when, float(same[0] - (state.reserved_bytes or 0))))
+        if not found:
+            return np.maximum(size - _held(times, states)[1], 0)
+        # The least of three in a row: a look that came later than the state shows what was reserved in between.
+        sizes = [value for _, value in found]
+        least = [min(sizes[max(place - 1, 0) : place + 2]) for place in range(len(sizes))]
+        return np.minimum(np.interp(times, [when for when, _ in found], least), size)
+
+
+def _held(times: Values, states: Sequence[AllocatorState]) -> tuple[Values, Values]:
+    """Allocated and reserved by one process at these times: before its first state nothing."""
+    at: list[float] = []
+    allocated: list[float] = []
+    reserved: list[float] = []
+    before = (0.0, 0.0)
+    for state in states:
+        if not at or state.time_seconds - at[-1] > 2 * _SAMPLED_SECONDS:
+            at.append(state.time_seconds - _SAMPLED_SECONDS)
+            allocated.append(before[0])
+            reserved.append(before[1])
+        before = (float(state.allocated_bytes or 0), float(state.reserved_bytes or 0))
+        at.append(state.time_seconds)
+        allocated.append(before[0])
+        reserved.append(before[1])
+    return np.interp(times, at, allocated), np.interp(times, at, reserved)
+
+
+def _live(
+    parts: _Parts,
+    times: Values,
+    allocated: Values,
+    window: Window | None,
+    weights: tuple[str, int, str] | None,
+    processes: int,
+) -> Values:
+    """Adds what is live, by category where it is known; gives what it comes to."""
+    rest, whole = allocated.copy(), allocated.copy()
+    within = np.zeros(len(times), dtype=bool)
+    if window is not None:
+        at = np.asarray(window.times_seconds)
+        within = (times >= at[0]) & (times <= at[-1] + _AFTER_SECONDS)
+        event = np.clip(np.searchsorted(at, times, side="right") - 1, 0, len(at) - 1)
+        recorded, unknown = np.zeros(len(times)), np.zeros(len(times))
+        for each in window.categories:
+            values = np.where(within, np.asarray(each.values_bytes, dtype=np.float64)[event], 0)
+            recorded += values
+            if each.name in _UNKNOWN:
+                unknown += values
+            else:
+                parts.add(each.name, values, _EVENTS)
+                weights = None if weights is not None and each.name == "weights" else weights
+        # The history is of one process: others may hold more on the same device.
+        others = np.maximum(allocated - recorded, 0) if processes > 1 else np.zeros(len(times))
+        rest = np.where(within, unknown + others, allocated)
+        whole = np.where(within, recorded + others, allocated)
+    if weights is not None:
+        name, size, how = weights
+        known = np.minimum(rest, size)
+        parts.add(name, known, N_("{how}; taken to have been there since so much was allocated").format(how=how))
+        rest = rest - known
+    parts.add(UNDIVIDED, rest, _COUNTED)
+    live: Values = whole
+    return live

@@ -1,0 +1,94 @@
+"""GIVEN a run by category WHEN drawn THEN areas lie on each other to one scale, and named samples are marked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from report.diagnoses import host_list
+from report.pages import Page
+
+from oomdoctor.diagnose import diagnose
+from oomdoctor.model.diagnosis import Course, CoursePart, Series
+from oomdoctor.model.units import GIB
+from oomdoctor.report import render
+from oomdoctor.report.svg import steps
+from oomdoctor.report.timeline import Chart, view_charts
+from oomdoctor.report.view import view_report
+
+ROOT = Path(__file__).parents[2]
+TIMES = tuple(float(when) for when in range(2000))
+
+
+def course(where: str = "cuda:0", total: int = 24 * GIB) -> Course:
+    live = tuple(GIB + (when % 7) * GIB for when in range(2000))
+    return Course(
+        where,
+        TIMES,
+        total,
+        (
+            CoursePart("idle in blocks of the allocator", (GIB,) * 2000, "computed"),
+            CoursePart("activations", live, "by the allocator's history"),
+            CoursePart("activations saved for backward", (GIB,) * 2000, "by the allocator's history"),
+            CoursePart("other processes", (2 * GIB,) * 2000, "measured by NVML"),
+            CoursePart("free on the device", tuple(total - 4 * GIB - size for size in live), "measured by NVML"),
+        ),
+        "by the sampler",
+    )
+
+
+def used(where: str = "cuda:0") -> Series:
+    return Series(where, "used on the device", TIMES, (4 * GIB,) * 2000, "by the sampler", 24 * GIB)
+
+
+def test_areas_stand_in_the_bars_order_and_take_the_place_of_lines():
+    (chart,) = view_charts((used(),), courses=(course(),))
+    assert chart.curves == ()
+    assert [area.category.key for area in chart.areas] == ["others", "activations", "idle"]
+    assert chart.areas[1].name == "activations · activations saved for backward"
+    assert chart.areas[1].peak == "8.00 GiB"
+    assert len(chart.area_times_seconds) <= 1000
+    assert all(len(area.values_bytes) == len(chart.area_times_seconds) for area in chart.areas)
+    assert [limit.label for limit in chart.limits] == ["limit 24.00 GiB"]
+
+
+def test_ranks_have_one_scale():
+    small, large = view_charts((used(), used("cuda:1")), courses=(course(), course("cuda:1", 48 * GIB)))
+    assert small.ceiling_bytes == large.ceiling_bytes
+
+
+def test_a_host_of_which_little_is_used_stays_a_line():
+    free = CoursePart("available", (23 * GIB,) * 2000, "measured")
+    own = CoursePart("this command and its descendants", (GIB,) * 2000, "measured")
+    (chart,) = view_charts((used("host"),), courses=(Course("host", TIMES, 24 * GIB, (own, free), "s"),))
+    assert chart.areas == ()
+    assert len(chart.curves) == 1
+
+
+def test_a_path_is_told_in_thousandths_by_what_changes():
+    assert steps([(0.0, 0.0), (0.5, 0.25), (0.5, 0.25), (1.0, 1.0)]) == "M0 1000l500-250 500-750"
+    assert steps([]) == "M0 1000"
+
+
+def test_evidence_leads_to_the_sample_itself_which_stands_in_the_picture_and_in_a_row():
+    page = Page(render(diagnose([ROOT / "sample_logs" / "run-list-own-limit"]), "html"))
+    links = {value[1:] for value in page.values("href") if value.startswith("#point-")}
+    assert links >= {"point-1-rise", "point-1-peak"}
+    assert links <= set(page.values("id"))
+    assert len(re.findall(r'class="sample-a"', page.source)) == 1
+    assert "the rise begins at 69.76 MiB and comes to 517.98 MiB, 2.63 s before the failure" in page.text
+
+
+def test_letters_at_one_place_stand_beside_each_other():
+    charts = [chart for chart in _charts() if len(chart.samples) > 1]
+    assert charts
+    for chart in charts:
+        places = {(round(sample.at, 3), sample.beside) for sample in chart.samples}
+        assert len(places) == len(chart.samples)
+
+
+def _charts() -> list[Chart]:
+    return [
+        *view_report(diagnose([ROOT / "sample_logs" / "run-list-own-limit"])).charts,
+        *view_report(host_list()).charts,
+    ]
