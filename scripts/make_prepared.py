@@ -5,7 +5,7 @@ Each file is used only as long as it is of the texts and the code that are there
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jinja2
@@ -19,7 +19,8 @@ from oomdoctor.report.templates import environment
 from oomdoctor.report.templates import key_of as key_of_template
 
 COMPILED = Path(html.__file__).with_name("compiled.py")
-HEAD = '''"""The report's templates as code, made of `assets/*.html.j2` by `make prepared`; not to be edited."""
+COMPILED_PAGES = Path(html.__file__).with_name("compiled_pages.py")
+HEAD = '''"""{whose} templates as code, made of `assets/*.html.j2` by `make prepared`; not to be edited."""
 
 # ruff: noqa
 # mypy: ignore-errors
@@ -28,8 +29,10 @@ HEAD = '''"""The report's templates as code, made of `assets/*.html.j2` by `make
 MADE_WITH = "{version}"
 """The jinja2 that compiled them; another may write other code for the same text."""
 '''
-NOT_PAGES = ("page.html.j2",)
-"""Of other pages than the report."""
+FRAME = "page.html.j2"
+"""That of all other pages, which stands among the report's."""
+PAGES = ("compare", "forecast", "preflight", "sweep")
+"""Packages with pages of their own."""
 
 
 def tables() -> Iterator[tuple[Path, bytes | None]]:
@@ -52,17 +55,28 @@ def _made(value: object, file: Path, key: bytes | None, records: frozenset[str])
     return None if restored(file, key, {}, records) == value else prepare(value, key, {})
 
 
-def compiled_templates() -> str:
-    """A module with a function a template: the names that jinja2's code of it defines in an environment."""
-    names = sorted(path.name for path in COMPILED.parent.glob("assets/*.html.j2") if path.name not in NOT_PAGES)
-    compiler = environment(html.asset, {})
+def compiled_templates() -> dict[Path, str]:
+    """File → a module with a function a template: the names that jinja2's code of it defines in an environment."""
+    own = {path.name: path for path in sorted(COMPILED.parent.glob("assets/*.html.j2"))}
+    frame = own.pop(FRAME)
+    package = COMPILED.parent.parent
+    others = [path for name in PAGES for path in sorted(package.glob(f"{name}/assets/*.html.j2"))]
+    return {
+        COMPILED: _compiled("The report's", list(own.values())),
+        COMPILED_PAGES: _compiled("The other pages'", [*others, frame]),
+    }
+
+
+def _compiled(whose: str, paths: Sequence[Path]) -> str:
+    texts = {path.name: path.read_text(encoding="utf-8").strip() for path in paths}
+    compiler = environment(texts.__getitem__, {})
     for name in html.environment().filters.keys() - compiler.filters.keys():
         compiler.filters[name] = _not_now
     compiler.install_gettext_callables(_not_now, _not_now, newstyle=True)
-    parts, table = [HEAD.format(version=jinja2.__version__)], ["", "", "TEMPLATES = {"]
-    for name in names:
+    parts, table = [HEAD.format(whose=whose, version=jinja2.__version__)], ["", "", "TEMPLATES = {"]
+    for name, text in texts.items():
         function = name.partition(".")[0]
-        code = compiler.compile(html.asset(name), name, name, raw=True)
+        code = compiler.compile(text, name, name, raw=True)
         lines = [
             "",
             "",
@@ -70,7 +84,7 @@ def compiled_templates() -> str:
             *(f"    {line}" if line else "" for line in code.splitlines()),
         ]
         parts.append("\n".join([*lines, "    return locals()", ""]))
-        table.append(f"    {name!r}: ({key_of_template(html.asset(name))!r}, {function}),")
+        table.append(f"    {name!r}: ({key_of_template(text)!r}, {function}),")
     return "".join([*parts, "\n".join([*table, "}", ""])])
 
 
@@ -85,10 +99,10 @@ def main() -> None:
         if content is not None:
             file.write_bytes(content)
             print(f"{file.name}: made")
-    code = compiled_templates()
-    if not COMPILED.exists() or COMPILED.read_text(encoding="utf-8") != code:
-        COMPILED.write_text(code, encoding="utf-8")
-        print(f"{COMPILED.name}: made")
+    for path, code in compiled_templates().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != code:
+            path.write_text(code, encoding="utf-8")
+            print(f"{path.name}: made")
 
 
 if __name__ == "__main__":

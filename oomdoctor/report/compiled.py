@@ -1770,13 +1770,30 @@ def timeline(environment):
             pass
             l_1_name = markup_join(('chart-', environment.getattr(l_1_loop, 'index'), ))
             _loop_vars['name'] = l_1_name
-            yield '<figure id="timeline-of-'
+            yield '<figure class="course" id="timeline-of-'
             yield escape(environment.getattr(l_1_loop, 'index'))
             yield '">\n<figcaption><strong>'
             yield escape(environment.getattr(l_1_chart, 'where'))
-            yield '</strong></figcaption>\n'
+            yield '</strong>'
+            if environment.getattr(l_1_chart, 'areas'):
+                pass
+                yield ' <span>'
+                yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'by category, {how}; what is left to the limit is free', _loop_vars=_loop_vars), 'format'), how=environment.getattr(l_1_chart, 'how_sampled'), _loop_vars=_loop_vars))
+                yield '</span>'
+            yield '</figcaption>\n'
             yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'timeline'), l_1_chart, (undefined(name='name') if l_1_name is missing else l_1_name), _loop_vars=_loop_vars))
             yield '\n<ul class="legend">\n'
+            for l_2_area in environment.getattr(l_1_chart, 'areas'):
+                _loop_vars = {}
+                pass
+                yield '<li>'
+                yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'chip'), environment.getattr(l_2_area, 'category'), _loop_vars=_loop_vars))
+                yield '<span>'
+                yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_area, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars))
+                yield ' <span class="part">'
+                yield escape(environment.getattr(l_2_area, 'how_known'))
+                yield '</span></span></li>\n'
+            l_2_area = missing
             for l_2_curve in environment.getattr(l_1_chart, 'curves'):
                 _loop_vars = {}
                 pass
@@ -1784,10 +1801,21 @@ def timeline(environment):
                 yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'curve_sample'), environment.getattr(l_2_curve, 'place'), _loop_vars=_loop_vars))
                 yield '<span>'
                 yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_curve, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars))
-                yield '</span> <span class="part">'
+                yield ' <span class="part">'
                 yield escape(environment.getattr(l_2_curve, 'how_sampled'))
-                yield '</span></li>\n'
+                yield '</span></span></li>\n'
             l_2_curve = missing
+            for l_2_sample in environment.getattr(l_1_chart, 'samples'):
+                _loop_vars = {}
+                pass
+                yield '<li id="'
+                yield escape(environment.getattr(l_2_sample, 'anchor'))
+                yield '" class="sampled"><span class="number-of">'
+                yield escape(environment.getattr(l_2_sample, 'letter'))
+                yield '</span><span>'
+                yield escape(environment.getattr(l_2_sample, 'said'))
+                yield '</span></li>\n'
+            l_2_sample = missing
             yield '</ul>\n</figure>\n'
         l_1_loop = l_1_chart = l_1_name = l_1_svg = missing
         yield '</section>\n\n'
@@ -1848,7 +1876,7 @@ def timeline(environment):
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=14&3=17&4=19&5=22&7=24&9=27&11=37&12=41&17=75&18=80&19=83&20=85&21=87&23=89&24=93&31=103&33=106&34=108&36=110&38=121&39=125'
+    debug_info = '1=14&3=17&4=19&5=22&7=24&9=27&11=37&12=41&17=75&18=80&19=83&20=85&21=93&23=95&24=99&26=106&27=110&29=117&30=121&37=131&39=134&40=136&42=138&44=149&45=153'
     return locals()
 
 
@@ -2079,6 +2107,6 @@ TEMPLATES = {
     'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
-    'timeline.html.j2': ('73e8e9ef27ca780fa94b5130f7c4ce5b4e1edea4f9e83e72b167908e4d2b041e', timeline),
+    'timeline.html.j2': ('9f88f48566d42c98c6d6f11062cd583181f4dfb5d2b30e5555bf6d5c1627f7f3', timeline),
     'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }

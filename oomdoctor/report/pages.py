@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from .. import __version__
 from ..language import _, chosen, ngettext, pgettext
-from . import svg
+from . import svg, templates
+from .compiled_pages import TEMPLATES as PAGES
 from .html import LANGUAGE_TAGS, content_security_policy
 from .tones import PATTERNS
 
@@ -32,14 +33,7 @@ def render_page(package: str, template: str, style: str, **shown: object) -> str
 @cache
 def _templates(package: str) -> Environment:
     """The package's own, and beside them `page.html.j2`, which they extend."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        loader=FunctionLoader(lambda name: asset(__package__ if name == "page.html.j2" else package, name)),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.i18n"],
-    )
-    environment.install_gettext_callables(_, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined]
-    environment.globals["language_tag"] = lambda: LANGUAGE_TAGS[chosen()]
-    return environment
+    made = templates.environment(lambda name: asset(__package__ if name == "page.html.j2" else package, name), PAGES)
+    made.install_gettext_callables(_, ngettext, newstyle=True, pgettext=pgettext)  # type: ignore[attr-defined]
+    made.globals["language_tag"] = lambda: LANGUAGE_TAGS[chosen()]
+    return made

@@ -6,6 +6,7 @@ That it is current is tested with everything else that is made beforehand, in te
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -13,8 +14,16 @@ from jinja2 import Environment
 from report.diagnoses import ALL
 
 from oomdoctor.language import LANGUAGES, speaking
-from oomdoctor.report import html, templates
+from oomdoctor.report import html, pages, templates
 from oomdoctor.report.compiled import TEMPLATES
+
+PACKAGE = Path(html.__file__).parent.parent
+PAGES = [
+    ("compare", "diff.html.j2"),
+    ("forecast", "estimate.html.j2"),
+    ("preflight", "check.html.j2"),
+    ("sweep", "sweep.html.j2"),
+]
 
 
 @pytest.fixture
@@ -40,6 +49,21 @@ def test_a_page_is_the_same_from_code_and_from_text(name: str, language: str, mo
         html.environment.cache_clear()
         monkeypatch.setattr(html, "TEMPLATES", {})
         assert html.render(ALL[name]()) == page
+
+
+@pytest.mark.parametrize(("package", "name"), PAGES)
+def test_other_pages_are_not_compiled_either(package: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each package of pages with the frame that its page extends."""
+    pages._templates.cache_clear()
+    monkeypatch.setattr(Environment, "compile", refuse)
+    for each in (name, "page.html.j2"):
+        assert pages._templates(f"oomdoctor.{package}").get_template(each).name == each
+    pages._templates.cache_clear()
+
+
+def test_every_page_is_among_them() -> None:
+    found = {(path.parent.parent.name, path.name) for path in PACKAGE.glob("*/assets/*.html.j2")}
+    assert {each for each in found if each[0] != "report"} == set(PAGES)
 
 
 def test_a_template_with_another_text_is_compiled() -> None:
