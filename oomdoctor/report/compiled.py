@@ -1701,6 +1701,18 @@ def timeline(environment):
         l_0__ = resolve('_')
         l_0_r = resolve('r')
         l_0_m = missing
+        try:
+            t_1 = environment.filters['length']
+        except KeyError:
+            @internalcode
+            def t_1(*unused):
+                raise TemplateRuntimeError("No filter named 'length' found.")
+        try:
+            t_2 = environment.filters['prose']
+        except KeyError:
+            @internalcode
+            def t_2(*unused):
+                raise TemplateRuntimeError("No filter named 'prose' found.")
         pass
         l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'timeline.html.j2').make_module(context.get_all(), True, {'m': l_0_m})
         context.exported_vars.discard('m')
@@ -1833,7 +1845,13 @@ def timeline(environment):
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'What the input says'))
             yield '</th><th scope="col" class="number">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Asked for'))
-            yield '</th><th scope="col">'
+            yield '</th>'
+            if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'incidents')) > 1):
+                pass
+                yield '<th scope="col">'
+                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Verdict and cause'))
+                yield '</th>'
+            yield '<th scope="col">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Source'))
             yield '</th></tr></thead>\n<tbody>\n'
             l_1_loop = missing
@@ -1858,7 +1876,15 @@ def timeline(environment):
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Asked for', _loop_vars=_loop_vars))
                 yield '" class="number">'
                 yield escape((environment.getattr(l_1_each, 'requested') or context.call((undefined(name='_') if l_0__ is missing else l_0__), 'not measured', _loop_vars=_loop_vars)))
-                yield '</td><td data-label="'
+                yield '</td>'
+                if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'incidents')) > 1):
+                    pass
+                    yield '<td data-label="'
+                    yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Verdict and cause', _loop_vars=_loop_vars))
+                    yield '">'
+                    yield escape(t_2(environment.getattr(l_1_each, 'why')))
+                    yield '</td>'
+                yield '<td data-label="'
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Source', _loop_vars=_loop_vars))
                 yield '" class="source">'
                 if environment.getattr(l_1_each, 'leads_to'):
@@ -1876,7 +1902,7 @@ def timeline(environment):
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=14&3=17&4=19&5=22&7=24&9=27&11=37&12=41&17=75&18=80&19=83&20=85&21=93&23=95&24=99&26=106&27=110&29=117&30=121&37=131&39=134&40=136&42=138&44=149&45=153'
+    debug_info = '1=26&3=29&4=31&5=34&7=36&9=39&11=49&12=53&17=87&18=92&19=95&20=97&21=105&23=107&24=111&26=118&27=122&29=129&30=133&37=143&39=146&40=148&42=150&44=167&45=171'
     return locals()
 
 
@@ -2107,6 +2133,6 @@ TEMPLATES = {
     'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
-    'timeline.html.j2': ('9f88f48566d42c98c6d6f11062cd583181f4dfb5d2b30e5555bf6d5c1627f7f3', timeline),
+    'timeline.html.j2': ('d4ad43613111058c8d71a54d2e9545dd66b7d0fd94df7e9f7a8d985689049f6e', timeline),
     'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }
