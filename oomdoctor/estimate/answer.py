@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import InputRefused
 from ..language import N_, _
+from ..model.units import format_bytes
 from .architecture import Attention
 from .budget import (
     Budget,
@@ -17,6 +18,7 @@ from .budget import (
     largest_context,
     states_assumed,
     total_at,
+    weights_of_rank,
 )
 from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
 from .grid import Grid, grid_of
@@ -187,7 +189,24 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
             notes.append(
                 _("a latent vector is kept whole on every rank: tensor parallel does not make the cache smaller")
             )
-        notes.append(_("weights are taken to be divided evenly between the ranks"))
+        divided = weights_of_rank(model, settings)
+        if divided.why is not None:
+            notes.append(_("assumed: {what}").format(what=divided.why))
+        more = divided.bytes - model.weights_bytes // settings.tensor_parallel
+        if more > 0 and settings.engine.queues:
+            notes.append(
+                _(
+                    "a rank holds {size} more than an even share of the weights: norms, routers, projections to a"
+                    " latent vector, and KV heads of which there are fewer than ranks, are whole on each"
+                ).format(size=format_bytes(more))
+            )
+    if model.speculative_bytes:
+        notes.append(
+            _(
+                "{size} of layers that guess tokens ahead are in the files and not counted: engines load them for"
+                " speculative decoding alone"
+            ).format(size=format_bytes(model.speculative_bytes))
+        )
     if states_assumed(model, settings):
         notes.append(
             _("recurrent states are assumed to be {dtype}; name their type with --state-dtype").format(

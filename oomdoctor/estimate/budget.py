@@ -23,7 +23,8 @@ from .kv_cache import (
     sequence_bytes,
 )
 from .model_input import Model
-from .placement import card_bytes, layers_on_card
+from .parameters import divided_parameters
+from .placement import card_bytes, fullest_card_bytes, layers_on_card
 
 COMPUTED, MEASURED, ASSUMED = N_("computed"), N_("measured"), N_("assumed")
 _FROM_WEAKEST = (ASSUMED, COMPUTED, MEASURED)
@@ -289,9 +290,52 @@ def _weights(model: Model, settings: Settings) -> Part:
     elif settings.gpu_layers is not None and settings.gpu_layers < model.architecture.layers:
         raise InputRefused(_("{where}: what single layers weigh is known of a GGUF file only").format(where=model.path))
     inputs: tuple[tuple[str, int | str], ...] = ((N_("bytes of the model"), model.weights_bytes), ("ranks", ranks))
-    if ranks > 1:
-        formula = _("{formula} / ranks").format(formula=formula)
-    return Part(WEIGHTS, -(-size // ranks), formula, inputs, model.weights_known, model.weights_source)
+    if ranks == 1:
+        return Part(WEIGHTS, size, formula, inputs, model.weights_known, model.weights_source)
+    divided = weights_of_rank(model, settings)
+    even = -(-size // ranks)
+    # What is given or read as a sum is divided by an assumption, whatever the sum is known by.
+    known = model.weights_known if divided.why is None and model.weights_known != MEASURED else ASSUMED
+    if divided.bytes != even:
+        inputs += ((N_("more than an even share"), divided.bytes - even),)
+    formula = _("{formula} / ranks").format(formula=formula) + (
+        _(" + what is not divided") if divided.bytes > even else ""
+    )
+    source = model.weights_source if divided.why is None else f"{model.weights_source}; {divided.why}"
+    return Part(WEIGHTS, divided.bytes, formula, inputs, known, source)
+
+
+@dataclass(frozen=True)
+class RankWeights:
+    """Of one of several ranks, the fullest, and why that is no more than assumed."""
+
+    bytes: int
+    why: str | None
+
+
+def weights_of_rank(model: Model, settings: Settings) -> RankWeights:
+    """What a tensor-parallel rank, or one of llama.cpp's cards, holds of the weights."""
+    ranks, even = settings.tensor_parallel, -(-model.weights_bytes // settings.tensor_parallel)
+    if settings.engine is LLAMA_CPP:
+        if model.places is None:
+            return RankWeights(even, _("which layers a card has is known of a GGUF file only: divided evenly"))
+        return RankWeights(fullest_card_bytes(model.places, ranks), None)
+    if settings.engine is TRANSFORMERS:
+        return RankWeights(even, _("which matrices transformers divides is its plan's for the family: divided evenly"))
+    if model.shares is not None:
+        return RankWeights(
+            model.shares.of_rank(ranks),
+            None if model.shares.sure else _("not of every tensor it is known how ranks divide it"),
+        )
+    try:
+        counts = divided_parameters(model.architecture, str(model.path))
+    except InputRefused:
+        return RankWeights(even, _("how ranks divide these weights is not known: divided evenly"))
+    # What an even share leaves out, in the elements that the model computes in.
+    more = sum(count // min(ranks, limit) - count // ranks for limit, count in counts.items() if limit)
+    return RankWeights(
+        even + model.dtype.bytes_of(max(0, more)), _("what ranks do not divide is counted from the configuration")
+    )
 
 
 def _overhead(settings: Settings) -> Part:

@@ -21,6 +21,7 @@ from .hf_config import architecture_of
 from .launch_config import LaunchConfig, read_launch_config
 from .model_input import Model, config_of, gguf_parts, read_model
 from .placement import Places
+from .ranks import Share, Shares
 
 _MOST_CHARACTERS = 2_000_000
 _MOST_BYTES = 1 << 60
@@ -33,7 +34,8 @@ def model_to_keep(path: Path) -> dict[str, object]:
     kept: dict[str, object] = {
         "path": mask_text(str(path)), "dtype": model.dtype.name, "weights_bytes": model.weights_bytes,
         "weights_source": model.weights_source, "weights_known": model.weights_known, "parameters": model.parameters,
-        "floats": model.floats, "quantization": model.quantization,
+        "floats": model.floats, "quantization": model.quantization, "speculative_bytes": model.speculative_bytes,
+        "shares": None if model.shares is None else asdict(model.shares),
     }  # fmt: skip
     if model.gguf:
         file, family = read_gguf(gguf_parts(path)[0]), model.architecture.family
@@ -73,6 +75,8 @@ def kept_model(kept: Mapping[str, object]) -> Model:
         if isinstance(floats, list) and len(floats) == 2 and all(_is_size(each) for each in floats)
         else None,
         quantization=quantization[:100] if isinstance(quantization, str) else None,
+        shares=_shares(kept.get("shares")),
+        speculative_bytes=ahead if _is_size(ahead := kept.get("speculative_bytes")) and isinstance(ahead, int) else 0,
         places=_places(kept.get("places"), architecture.layers),
     )
 
@@ -127,6 +131,23 @@ def _places(kept: object, layers: int) -> Places | None:
     assert isinstance(inputs, int)
     assert isinstance(rest, int)
     return Places(inputs, tuple(blocks), rest)
+
+
+def _shares(kept: object) -> Shares | None:
+    """None also of a bundle that does not have them."""
+    listed = kept.get("all") if isinstance(kept, dict) else None
+    if not isinstance(kept, dict) or not isinstance(listed, list) or not isinstance(kept.get("sure"), bool):
+        return None
+    found = []
+    for each in listed:
+        floats = each.get("floats") if isinstance(each, dict) else None
+        if not isinstance(floats, list) or len(floats) != 2:
+            return None
+        sizes = (each.get("limit"), each.get("bytes"), *floats)
+        if not all(_is_size(size) for size in sizes):
+            return None
+        found.append(Share(sizes[0], sizes[1], (floats[0], floats[1])))
+    return Shares(tuple(found), kept["sure"])
 
 
 def _is_size(value: object) -> bool:

@@ -48,6 +48,6 @@ def quantised_at_load(model: Model, method: str) -> Model:
     inside, plain = parts
     return replace(
         model, weights_bytes=inside + model.dtype.bytes_of(plain), floats=(model.dtype.bytes_of(plain), plain),
-        quantization=named, weights_known="assumed",
+        quantization=named, weights_known="assumed", shares=None,
         weights_source=_("{source}, quantised as {method}").format(source=model.weights_source, method=named),
     )  # fmt: skip

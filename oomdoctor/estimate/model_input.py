@@ -17,12 +17,14 @@ from .files import FLOATS, StoredTensor, read_json, read_safetensors
 from .gguf import MAGIC, GgufFile, read_gguf
 from .gguf_config import architecture_of_gguf
 from .hf_config import architecture_of
-from .parameters import count_parameters, quantised_parts
+from .parameters import count_parameters, divided_parameters, quantised_parts
 from .placement import Places, places_of
+from .ranks import Shares, shares_of_counts, shares_of_tensors
 
 _INDEX = "model.safetensors.index.json"
 _PART = re.compile(r"-[0-9]{5}-of-([0-9]{5})\.safetensors$")
 _MOST_FILES = 10_000
+_LAYER = re.compile(r"(?:language_model\.)?model\.(?:language_model\.)?layers\.([0-9]{1,5})\.")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,10 @@ class Model:
     """Of the weights those that a loader casts: their bytes and how many; None: not known."""
     quantization: str | None = None
     """The method that the stored weights are quantised by."""
+    shares: Shares | None = None
+    """How tensor-parallel ranks divide the weights; None: not known."""
+    speculative_bytes: int = 0
+    """Of layers that only guess tokens ahead, which are stored and no part of the weights."""
     places: Places | None = None
     """Of a GGUF file the tensors by where they can lie; None: not known."""
 
@@ -90,7 +96,7 @@ def loaded_as(model: Model, kind: ElementType) -> Model:
     words = _("{source}, floats as {name}").format(source=model.weights_source, name=kind.name)
     return replace(
         model, dtype=kind, weights_bytes=model.weights_bytes - stored + cast, floats=(cast, elements),
-        weights_source=words,
+        weights_source=words, shares=None if model.shares is None else model.shares.cast(kind.bytes_of(1)),
     )  # fmt: skip
 
 
@@ -108,22 +114,42 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
             _("{where}: the field dtype (or torch_dtype) is missing; name it with --dtype").format(where=where)
         )
 
-    def made(size: int, source: str, parameters: int | None, known: str, floats: tuple[int, int] | None) -> Model:
+    def made(
+        size: int,
+        source: str,
+        parameters: int | None,
+        known: str,
+        floats: tuple[int, int] | None,
+        shares: Shares | None = None,
+        ahead: int = 0,
+    ) -> Model:
         return Model(
-            path, architecture, kind, size, source, parameters,
-            weights_known=known, floats=floats, quantization=method,
-        )  # fmt: skip
+            path,
+            architecture,
+            kind,
+            size,
+            source,
+            parameters,
+            weights_known=known,
+            floats=floats,
+            quantization=method,
+            shares=shares,
+            speculative_bytes=ahead,
+        )
 
     if weights_bytes is not None:
         return made(weights_bytes, _("given with --weights"), None, "measured", None)
     if tensors:
+        stored, tensors = tensors, _without_layers_ahead(tensors, config, architecture)
+        ahead = sum(each.bytes for each in stored) - sum(each.bytes for each in tensors)
         casts = [each for each in tensors if each.dtype in FLOATS]
         source = _("the headers of {files} safetensors files, {tensors} tensors").format(
             files=len({each.file for each in tensors}), tensors=len(tensors)
         )
         floats = sum(each.bytes for each in casts), sum(each.elements for each in casts)
         elements = sum(each.elements for each in tensors)
-        return made(sum(each.bytes for each in tensors), source, elements, "computed", floats)
+        shares = shares_of_tensors(tensors, FLOATS, architecture)
+        return made(sum(each.bytes for each in tensors), source, elements, "computed", floats, shares, ahead)
     index = config_path.parent / _INDEX
     total = _total_of_index(index)
     if total is not None:
@@ -133,7 +159,8 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     source = _("{count} parameters counted from config.json{without}").format(count=f"{count:,}", without=without)
     if settings is None:
         known = "assumed" if architecture.assumed else "computed"
-        return made(kind.bytes_of(count), source, count, known, (kind.bytes_of(count), count))
+        shares = shares_of_counts(divided_parameters(architecture, where), kind.bytes_of(1))
+        return made(kind.bytes_of(count), source, count, known, (kind.bytes_of(count), count), shares)
     parts = quantised_parts(architecture, count, settings)
     if parts is None:
         raise InputRefused(
@@ -151,6 +178,21 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
         "assumed",
         (rest, plain),
     )
+
+
+def _without_layers_ahead(tensors: list[_Placed], config: Any, architecture: Architecture) -> list[_Placed]:
+    """Without the layers for multi-token prediction, which engines load for speculative decoding alone.
+
+    They stand behind the model's own layers (DeepSeek-V3, GLM-4.5) or under `mtp.` (Qwen3-Next).
+    """
+    parts = [config, *(config.get(name) for name in ("text_config", "llm_config", "language_config"))]
+    told = any(isinstance(part, dict) and part.get("num_nextn_predict_layers") for part in parts)
+
+    def is_ahead(name: str) -> bool:
+        layer = _LAYER.match(name)
+        return name.startswith("mtp.") or (told and layer is not None and int(layer[1]) >= architecture.layers)
+
+    return [each for each in tensors if not is_ahead(each.name)]
 
 
 def model_of_config(config: object, path: Path) -> Model:

@@ -13,12 +13,14 @@ Biases are left out: less than 0.5 % of a model of a billion parameters.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from ..errors import InputRefused
 from ..language import _
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .families import UNCOUNTED
+from .ranks import EVENLY, WHOLE, unused_rows
 from .tensors import embedding_elements, projection_elements
 
 _BLOCK, _BLOCK_OF_SCALES = 64, 256
@@ -27,7 +29,6 @@ _BLOCK, _BLOCK_OF_SCALES = 64, 256
 
 def count_parameters(architecture: Architecture, where: str) -> int:
     """Parameters of the model. Raises InputRefused where the configuration does not tell them."""
-    hidden = architecture.hidden
     missing = _missing(architecture)
     if missing is not None:
         raise InputRefused(
@@ -36,14 +37,42 @@ def count_parameters(architecture: Architecture, where: str) -> int:
                 "directory with the safetensors files, or their size with --weights"
             ).format(where=where, missing=missing)
         )
+    return sum(_divided(architecture).values())
+
+
+def divided_parameters(architecture: Architecture, where: str) -> Mapping[int, int]:
+    """How many are divided between tensor-parallel ranks by no more than a limit (ranks.py has the limits).
+
+    Rows of the vocabulary that only fill it up are among them. Raises InputRefused as `count_parameters` does.
+    """
+    count_parameters(architecture, where)
+    found = _divided(architecture)
     assert architecture.vocabulary is not None
-    embedding = embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
-    attention = sum(layers * _mixer(architecture, cache) for cache, layers in architecture.alike)
-    embedding += architecture.positions * hidden
+    found[EVENLY] += embedding_elements(unused_rows(architecture.vocabulary), architecture.hidden) * (
+        1 if architecture.tied else 2
+    )
+    return found
+
+
+def _divided(architecture: Architecture) -> Counter[int]:
+    assert architecture.vocabulary is not None
+    hidden = architecture.hidden
+    found = Counter[int]()
+    found[EVENLY] += embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
+    found[WHOLE] += architecture.positions * hidden + (2 * architecture.layers + 1) * hidden
+    for cache, layers in architecture.alike:
+        for limit, count in _mixer(architecture, cache).items():
+            found[limit] += layers * count
     if architecture.encoder_layers:
         own = next(cache for cache in architecture.caches if isinstance(cache, Attention))
-        attention += architecture.encoder_layers * (_mixer(architecture, own) + _dense_mlp(architecture) + 2 * hidden)
-    return embedding + attention + _mlps(architecture) + (2 * architecture.layers + 1) * hidden
+        for limit, count in _mixer(architecture, own).items():
+            found[limit] += architecture.encoder_layers * count
+        found[EVENLY] += architecture.encoder_layers * _dense_mlp(architecture)
+        found[WHOLE] += architecture.encoder_layers * 2 * hidden
+    routers, mlps = _mlps(architecture)
+    found[WHOLE] += routers
+    found[EVENLY] += mlps
+    return found
 
 
 def _missing(architecture: Architecture) -> str | None:
@@ -73,36 +102,41 @@ def _is_counted(cache: Cache) -> bool:
     )
 
 
-def _mixer(architecture: Architecture, cache: Cache) -> int:
-    """What stands before a layer's MLP: attention, or what keeps a state."""
+def _mixer(architecture: Architecture, cache: Cache) -> Mapping[int, int]:
+    """What stands before a layer's MLP, attention or what keeps a state, by how many ranks may share it."""
     hidden, heads = architecture.hidden, architecture.heads or 0
     if isinstance(cache, Latent):
         query = heads * (cache.nope_width + cache.rope_width)
         rank = cache.query_rank
-        queries = hidden * query if rank is None else rank * (hidden + query + 1)
         down = hidden * (cache.rank + cache.rope_width) + cache.rank
         up = cache.rank * heads * (cache.nope_width + cache.value_width)
-        return queries + down + up + heads * cache.value_width * hidden
+        output = heads * cache.value_width * hidden
+        if rank is None:
+            return {EVENLY: hidden * query + up + output, WHOLE: down}
+        return {EVENLY: rank * query + up + output, WHOLE: rank * (hidden + 1) + down}
     if not isinstance(cache, Attention | CrossAttention):
-        return (cache.parameters or 0) if isinstance(cache, State) else 0
+        return {EVENLY: (cache.parameters or 0) if isinstance(cache, State) else 0}
     queries = (2 if architecture.gated_queries else 1) * heads
-    own = hidden * queries * cache.key_width + hidden * cache.kv_heads * (cache.key_width + cache.value_width)
-    return own + heads * cache.value_width * hidden
+    kept = hidden * cache.kv_heads * (cache.key_width + cache.value_width)
+    own = hidden * queries * cache.key_width + heads * cache.value_width * hidden
+    # One head and no limit are not the same: a single KV head is whole on every rank.
+    return {EVENLY: own, cache.kv_heads: kept}
 
 
 def _dense_mlp(architecture: Architecture) -> int:
     return projection_elements(architecture.hidden, architecture.intermediate or 0, 3 if architecture.gated else 2)
 
 
-def _mlps(architecture: Architecture) -> int:
+def _mlps(architecture: Architecture) -> tuple[int, int]:
+    """Of routers, and of everything else."""
     matrices = 3 if architecture.gated else 2
     hidden, experts = architecture.hidden, architecture.experts
     if experts is None:
-        return architecture.layers * _dense_mlp(architecture)
-    each = experts.count * projection_elements(hidden, experts.width, matrices) + hidden * experts.count
+        return 0, architecture.layers * _dense_mlp(architecture)
+    each = experts.count * projection_elements(hidden, experts.width, matrices)
     shared = projection_elements(hidden, experts.shared_width, matrices)
     dense = (architecture.layers - experts.layers) * _dense_mlp(architecture)
-    return experts.layers * (each + shared) + dense
+    return experts.layers * hidden * experts.count, experts.layers * (each + shared) + dense
 
 
 def packed_bytes(values: int, double: bool) -> int:

@@ -55,6 +55,18 @@ def card_bytes(places: Places, gpu_layers: int | None) -> int:
     return sum(places.blocks[layers - gpu_layers :])
 
 
+def fullest_card_bytes(places: Places, cards: int) -> int:
+    """Of cards that share the layers evenly (--split-mode layer), the fullest: the output is one more, on the last.
+
+    `load_tensors` gives layer i of n to the first card whose share of n + 1 ends behind i.
+    """
+    whole = len(places.blocks) + 1
+    sizes = [0] * cards
+    for layer, size in enumerate((*places.blocks, places.rest_bytes)):
+        sizes[layer * cards // whole] += size
+    return max(sizes)
+
+
 def layers_on_card(architecture: Architecture, gpu_layers: int, where: object) -> Architecture:
     """The last layers. Raises InputRefused where it is not known what each of the layers keeps."""
     if gpu_layers >= architecture.layers:

@@ -163,7 +163,8 @@ GOOD = {"model_type": "llama", "num_hidden_layers": 2, "num_attention_heads": 4,
         ({"model_type": "gemma2", "num_key_value_heads": 2}, "head_dim"),
         ({"model_type": "qwen2", "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 8},
          "max_window_layers"),
-        ({"model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "sliding_window": 8}, "sliding_window"),
+        ({"model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "sliding_window": 8},
+         "sliding_window"),
         ({"model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "ssm_cfg": {"a": 1}}, "ssm_cfg"),
         ({"kv_lora_rank": 8}, "qk_rope_head_dim"),
         ({"model_type": "deepseek_v3", "num_key_value_heads": 4}, "kv_lora_rank"),
@@ -229,7 +230,8 @@ def test_a_field_of_an_unknown_family_that_may_change_what_is_kept_is_refused(na
 
 def test_a_plain_unknown_family_is_counted_as_assumed() -> None:
     plain = {
-        "model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "use_cache": True, "rope_scaling": {"factor": 8},
+        "model_type": "never-heard-of", "head_dim": 16, "num_key_value_heads": 2, "use_cache": True,
+        "rope_scaling": {"factor": 8},
         "n_shared_experts": 1, "moe_layer_freq": 1, "layer_types": ["full_attention"] * 2, "sliding_window": 4096,
         "use_sliding_window": False, "max_window_layers": 28, "qkv_bias": True,
     }  # fmt: skip
