@@ -48,6 +48,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--gpu-layers", type=click.IntRange(0, 1 << 16), help="Layers on the card (llama.cpp's -ngl).")
 @click.option("--mla", type=click.Choice(["latent", "expanded"]), help="How latent attention is kept.")
 @click.option("--no-hybrid", is_flag=True, help="Windowed layers keep every token.")
+@click.option("--no-prefix-cache", is_flag=True, help="vLLM keeps one state of a hybrid a request, not two.")
 @click.option("--step-tokens", type=_COUNT, help="Most tokens of one step (--max-num-batched-tokens, -ub).")
 @click.option(
     "--fraction",
@@ -134,6 +135,7 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
 _ONLY_INFERENCE = (
     "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla", "no_hybrid",
+    "no_prefix_cache",
     "step_tokens", "fraction", "graphs",
 )  # fmt: skip
 _ONLY_TRAINING = (
@@ -154,8 +156,10 @@ def _all_count(asked: dict[str, Any]) -> None:
             raise UsageError(said.format(option=option))
 
 
-def _refuse_what_the_model_lacks(model: Model, asked: dict[str, Any]) -> None:
+def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, Any]) -> None:
     """Raises UsageError for an option about layers that this model does not have."""
+    from ..estimate.kv_cache import has_raised_pages
+
     has = model.architecture
     if asked["mla"] is not None and not has.latent:
         raise UsageError(
@@ -163,6 +167,10 @@ def _refuse_what_the_model_lacks(model: Model, asked: dict[str, Any]) -> None:
         )
     if asked["no_hybrid"] and not has.windowed:
         raise UsageError(_("--no-hybrid: no layer of this model has a window, so it would change nothing"))
+    if asked["no_prefix_cache"] and not has_raised_pages(has, engine):
+        raise UsageError(
+            _("--no-prefix-cache: that is about states beside attention in vLLM, so it would change nothing")
+        )
     if asked["state_dtype"] is not None and not has.stateful:
         raise UsageError(_("--state-dtype: no layer of this model keeps a state, so it would change nothing"))
 
@@ -200,7 +208,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
                 kinds=named, engine=engine.name, why=refused
             )
         )
-    _refuse_what_the_model_lacks(model, asked)
+    _refuse_what_the_model_lacks(model, engine, asked)
     measured = _measured(asked, engine)
     settings = Settings(
         engine=engine,
@@ -221,6 +229,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
         expanded=asked["mla"] == "expanded",
         hybrid=not asked["no_hybrid"],
         packed_latent=packed,
+        prefix_states=False if asked["no_prefix_cache"] else None,
         gpu_layers=asked["gpu_layers"],
     )
     answer = answer_of(model, settings, lengths)
@@ -266,8 +275,12 @@ def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | N
         ),
         **by_file,
     )
-    if settings.zero and settings.ranks == 1:
-        raise UsageError(_("sharding needs the number of cards: --ranks"))
+    if settings.zero and settings.ranks == 1 and "ranks" not in by_file and not _is_given("ranks"):
+        raise UsageError(
+            _("--zero {stage} divides by the number of cards, which nothing tells: --ranks (1 divides nothing)").format(
+                stage=settings.zero
+            )
+        )
     if settings.bucket_view and (settings.zero or settings.ranks == 1 or not settings.replicates):
         raise UsageError(_("--bucket-view is about ranks that shard nothing: --ranks without --zero and --fsdp"))
     budget = training_budget(model, settings)
@@ -284,6 +297,10 @@ def _training(model: Model, asked: dict[str, Any], chosen: str, output: Path | N
 
     told = training_outline(model, settings, budget)
     return as_terminal(told, text_width(output)) if chosen == "terminal" else as_markdown(told)
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
 def _told_by_file(asked: dict[str, Any]) -> dict[str, Any]:

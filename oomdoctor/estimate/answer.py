@@ -16,6 +16,7 @@ from .budget import (
     cache_settings,
     largest_concurrency,
     largest_context,
+    state_copies,
     states_assumed,
     total_at,
     weights_of_rank,
@@ -26,9 +27,11 @@ from .kv_cache import bytes_per_token, has_raised_pages, page_tokens, sequence_b
 from .lengths import Lengths
 from .model_input import Model
 from .parameters import count_parameters
+from .serving import not_served
 from .tensors import tokens_within
 
-_DEFAULT_CONTEXT = 4096
+UNTOLD_CONTEXT = 4096
+"""The length that counts where neither a model nor anybody else names one."""
 _LEAST_SHARE = 0.8
 """Of the parameters that a configuration means: files with fewer are not the whole model."""
 
@@ -71,6 +74,8 @@ class Answer:
     lengths: Lengths | None
     by_length: tuple[LengthAnswer, ...]
     notes: tuple[str, ...]
+    not_served: str | None = None
+    """Why the engine is not known to serve the family; None where it is known to."""
 
     @property
     def max_context(self) -> int:
@@ -85,7 +90,7 @@ class Answer:
 
 def default_context(model: Model) -> int:
     """The length that the model was made for, where nobody asks for another."""
-    return model.architecture.longest or _DEFAULT_CONTEXT
+    return model.architecture.longest or UNTOLD_CONTEXT
 
 
 def answer_of(model: Model, settings: Settings, lengths: Lengths | None = None) -> Answer:
@@ -103,6 +108,7 @@ def answer_of(model: Model, settings: Settings, lengths: Lengths | None = None) 
         lengths=lengths,
         by_length=_by_length(model, settings, lengths),
         notes=_notes(model, settings),
+        not_served=not_served(settings.engine, model.architecture, gguf=model.gguf),
     )
 
 
@@ -165,6 +171,8 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
         notes.append(
             _("the model was made for {longest} tokens, less than the context asked for").format(longest=f"{longest:,}")
         )
+    if longest is None:
+        notes.append(_no_longest(settings))
     notes.extend(_fewer_than_counted(model))
     if model.architecture.vocabulary is None:
         notes.append(_("the vocabulary is not told: the logits of a step are not counted"))
@@ -216,9 +224,15 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     if has_raised_pages(model.architecture, settings.engine):
         notes.append(
             _(
-                "vLLM raises the pages of attention to the size of a state, {tokens} tokens here, and keeps one state "
-                "a layer and request; a prefix cache of states (--mamba-cache-mode) keeps more"
-            ).format(tokens=f"{page_tokens(model.architecture, cache_settings(model, settings)):,}")
+                "vLLM raises the pages of attention to the size of a state, {tokens} tokens here, and keeps {states} a"
+                " layer and request. Counted are the states of requests that run: what the prefix cache keeps of"
+                " finished ones lies in what is left of the pool and gives way"
+            ).format(
+                tokens=f"{page_tokens(model.architecture, cache_settings(model, settings)):,}",
+                states=_("two states (prefix cache; one with --no-prefix-cache, and before vLLM 0.27)")
+                if state_copies(model, settings) == 2
+                else _("one state (without a prefix cache)"),
+            )
         )
     if settings.engine is TRANSFORMERS and model.architecture.latent:
         notes.append(
@@ -232,6 +246,16 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
     if settings.engine is VLLM and settings.fraction is None:
         notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
     return tuple(notes)
+
+
+def _no_longest(settings: Settings) -> str:
+    """What the map and the largest contexts are where nothing tells how long a request the model was made for."""
+    if settings.context == UNTOLD_CONTEXT:
+        return _(
+            "assumed: a context of {tokens} tokens, where --context names no other; no field tells the longest that the"
+            " model was made for, so the map ends there and the largest contexts are what memory holds"
+        ).format(tokens=f"{UNTOLD_CONTEXT:,}")
+    return _("no field tells the longest context that the model was made for: the largest ones are what memory holds")
 
 
 def _fewer_than_counted(model: Model) -> Iterator[str]:

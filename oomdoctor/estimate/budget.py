@@ -65,6 +65,8 @@ class Settings:
     expanded: bool = False
     hybrid: bool = True
     packed_latent: bool = False
+    prefix_states: bool | None = None
+    """Whether vLLM's prefix cache holds states, two a request instead of one; None: as its default is."""
     gpu_layers: int | None = None
     """Layers that llama.cpp puts on cards, the output counted as one; None: all."""
 
@@ -175,7 +177,17 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
         hybrid=settings.hybrid,
         step_tokens=settings.step_tokens or settings.engine.step_tokens or settings.context,
         packed_latent=settings.packed_latent,
+        state_copies=state_copies(model, settings),
     )
+
+
+def state_copies(model: Model, settings: Settings) -> int:
+    """States of a layer that one request keeps.
+
+    vLLM 0.33's prefix cache (`mamba_cache_mode` "align") has room for two: the running one and that of the last whole
+    block (`MambaSpec.max_memory_usage_bytes`). It is on by default for hybrids since vllm-project/vllm#50991.
+    """
+    return 1 if settings.prefix_states is False or not has_raised_pages(model.architecture, settings.engine) else 2
 
 
 def states_assumed(model: Model, settings: Settings) -> bool:

@@ -6,7 +6,7 @@
     expanded latent     tokens x heads x (nope + rope + value width) x bytes
     state               conv channels x columns + recurrent elements, the same at every length
     state beside pages  vLLM raises the page of attention to at least a state's bytes, in steps of 16 tokens, and
-                        pads the state to it
+                        pads the state to it; with its prefix cache a request keeps two states a layer
     cross attention     positions of the encoder x KV heads x (key width + value width), once a sequence
 
 Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages without a value half, states), transformers
@@ -46,6 +46,8 @@ class CacheSettings:
     step_tokens: int = 2048
     packed_latent: bool = False
     """vLLM's fp8_ds_mla."""
+    state_copies: int = 1
+    """States of a layer that a request keeps: with vLLM's prefix cache two."""
 
     @property
     def shares(self) -> int:
@@ -57,7 +59,7 @@ class CacheSettings:
         """The same with all ranks together, where each row is kept once."""
         return CacheSettings(
             self.engine, self.keys, self.values, self.states, self.conv, 1, self.expanded, self.hybrid,
-            self.step_tokens, self.packed_latent,
+            self.step_tokens, self.packed_latent, self.state_copies,
         )  # fmt: skip
 
 
@@ -93,7 +95,8 @@ def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: in
     total, page = 0, page_tokens(architecture, settings)
     for cache, layers in _of_one_card(architecture, settings):
         if isinstance(cache, State):
-            total += layers * (_padded_state(architecture, settings) or _state_bytes(cache, settings))
+            state = _padded_state(architecture, settings) or _state_bytes(cache, settings)
+            total += layers * settings.state_copies * state
         elif isinstance(cache, CrossAttention):
             total += layers * (cache.positions or context) * row_bytes(cache, settings)
         elif _is_windowed(cache, settings) and settings.engine is not SGLANG:

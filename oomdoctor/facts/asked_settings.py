@@ -48,6 +48,8 @@ _LAYERS_ARE_DIVIDED = N_("the layers are divided between places, and which lie o
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
 _SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
 """vLLM took 0.90 of the card before this version."""
+_STATES_IN_PREFIX_CACHE = "0.27"
+"""From this version on vLLM's prefix cache is on for models with states too (vllm-project/vllm#50991)."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         tensor_parallel=ranks,
         fraction=_fraction(options, facts, engine),
         graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
+        prefix_states=False if _is_before(facts, _STATES_IN_PREFIX_CACHE) else None,
     )
     settings = with_options(settings, options)
     if on_card is not None:
@@ -128,7 +131,15 @@ def with_options(settings: Settings, options: Mapping[str, str | None]) -> Setti
         gpu_layers=number(options, "n-gpu-layers", least=0) if settings.engine is LLAMA_CPP else None,
         graph_bytes=0 if no_graphs else settings.graph_bytes,
         packed_latent=packed,
+        prefix_states=_prefix_states(options, settings.prefix_states),
     )
+
+
+def _prefix_states(options: Mapping[str, str | None], usual: bool | None) -> bool | None:
+    """Whether vLLM's prefix cache holds states of hybrids, by its options; else as its version has it."""
+    if "no-enable-prefix-caching" in options or options.get("mamba-cache-mode") == "none":
+        return False
+    return is_on(options, "enable-prefix-caching") if "enable-prefix-caching" in options else usual
 
 
 def asked_of_loop(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
@@ -285,6 +296,10 @@ def _fraction(options: Mapping[str, str | None], facts: FactSet, engine: Engine)
             continue
         if 0 < share <= 1:
             return share
-    version, before = version_key(str(facts.value("engine.version"))), version_key(_SMALLER_BEFORE)
-    older = version is not None and before is not None and version < before
-    return _SMALLER_FRACTION if engine is VLLM and older else None
+    return _SMALLER_FRACTION if engine is VLLM and _is_before(facts, _SMALLER_BEFORE) else None
+
+
+def _is_before(facts: FactSet, number: str) -> bool:
+    """Whether the engine is known to be older than that version."""
+    version, before = version_key(str(facts.value("engine.version"))), version_key(number)
+    return version is not None and before is not None and version < before

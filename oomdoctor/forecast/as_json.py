@@ -71,11 +71,12 @@ def answer_as_json(answer: Answer) -> str:
             "fits": budget.verdict,
             "waiting_requests": budget.waiting,
             "binds": budget.binds,
+            "not_served": answer.not_served,
             "limits": [asdict(each) for each in answer.limits],
             "max_context": answer.max_context,
             "max_concurrency": answer.max_concurrency,
             "known": {
-                "weights_bytes": {**parts[WEIGHTS], "formula": _OF_WEIGHTS},
+                "weights_bytes": {**parts[WEIGHTS], "formula": _OF_WEIGHTS, "known": model.weights_known},
                 "kv_bytes_per_token": _of_layers(answer, "sum over layers of what a token adds to each"),
                 "kv_fixed_bytes_per_sequence": _of_layers(
                     answer, "sum over layers of what a sequence keeps besides: windows, states, cross attention"

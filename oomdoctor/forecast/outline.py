@@ -36,7 +36,12 @@ MARKS = {FITS: "", CLOSE: "'", TIGHT: "~", WAITS: "w", NO: "x"}
 
 
 def headline(answer: Answer) -> str:
-    """The answer in one sentence."""
+    """The answer in one sentence, and where the engine is not known to serve the family in a second one."""
+    said = _of_memory(answer)
+    return said if answer.not_served is None else _("{said}. But {why}").format(said=said, why=answer.not_served)
+
+
+def _of_memory(answer: Answer) -> str:
     budget, settings = answer.budget, answer.settings
     if budget.waiting:
         return _("It starts, but {binds}").format(binds=budget.binds)

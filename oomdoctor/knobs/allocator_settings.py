@@ -1,4 +1,8 @@
-"""How torch reads PYTORCH_CUDA_ALLOC_CONF: into words, then option by option, as torch 2.13.0 was seen to do it."""
+"""How torch reads PYTORCH_CUDA_ALLOC_CONF: into words, then option by option, as 2.13 and 2.14 were seen to do it.
+
+What only a CUDA build parses (`pinned_…`, `release_lock_on_cudamalloc`, `backend` …) was asked of torch 2.14.1+cu130
+and 2.9.1+cu128.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,11 @@ ALLOCATOR_VALUES = {
     "size above 10": N_("It is above 10 (MiB)"),
     "share between 0 and 1": N_("It lies between 0 and 1, and is neither"),
     "power of 2": N_("It is a power of 2"),
+    "power of 2 up to 128": N_("It is a power of 2, and at most 128"),
+    "share from 0 to 1": N_("It lies between 0 and 1"),
+    "size above 0": N_("It is above 0 (MiB)"),
+    "size": N_("It is a whole number (MiB)"),
+    "native or cudaMallocAsync": N_("It is native or cudaMallocAsync"),
     "True or False": N_("It is True or False, in this spelling"),
 }
 """What an option of the allocator may demand of its value, in words."""
@@ -20,6 +29,7 @@ _WORDS = re.compile(r"[,:\[\]]|[^,:\[\]]+")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
 _SPLIT_MIB = 20
+_MOST_THREADS = 128
 _LARGEST = (1 << 64) - 1
 
 
@@ -76,10 +86,19 @@ def takes_allocator_value(takes: str, value: tuple[str, ...], least: int = _SPLI
         return _takes_divisions(value)
     if takes == "True or False":
         return value in (("True",), ("False",))
-    if takes == "share between 0 and 1":
+    if takes == "native or cudaMallocAsync":
+        return value in (("native",), ("cudaMallocAsync",))
+    if takes in ("share between 0 and 1", "share from 0 to 1"):
         found = _NUMBER.match(value[0])
-        number = _float(found[0]) if found is not None else 0.0
-        return 0 < number < 1
+        number = _float(found[0]) if found is not None else -1.0
+        return 0 <= number <= 1 if takes == "share from 0 to 1" else 0 < number < 1
+    if takes == "power of 2 up to 128":
+        whole = _whole(value[0])
+        return whole is not None and _is_power(whole) and whole <= _MOST_THREADS
+    if takes == "size":
+        return _whole(value[0]) is not None
+    if takes == "size above 0":
+        return bool(_whole(value[0]))
     if takes == "size of at least 20":
         return (_whole(value[0]) or 0) >= least
     return takes != "size above 10" or (_whole(value[0]) or 0) > 10

@@ -7,11 +7,12 @@ from dataclasses import replace
 from shlex import quote
 
 from ..errors import OomdoctorError
-from ..estimate.answer import default_context
+from ..estimate.answer import UNTOLD_CONTEXT, default_context
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
 from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
 from ..estimate.model_input import Model, read_model
+from ..estimate.serving import not_served
 from ..facts.asked_settings import (
     as_loaded,
     concurrency_of,
@@ -70,9 +71,21 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
     trains = is_training(setup)
     if not trains:
         yield judged
+        yield from _unserved(setup, model, settings)
         yield from _too_long(model, settings)
     if trains or setup.command.program in LAUNCHERS:
         yield training_finding(setup, stored, Card(name, settings.limit_bytes, free), trains=trains)
+
+
+def _unserved(setup: Setup, model: Model, settings: Settings) -> Iterable[Finding]:
+    """An engine that is not known to serve the family: what fits may still not start."""
+    named = setup.asked.engine or setup.command.engine
+    why = not_served(settings.engine, model.architecture, gguf=model.gguf)
+    if named is not None and why is not None:
+        seen = _("{engine} is not known to serve {family}").format(
+            engine=settings.engine.name, family=model.architecture.family
+        )
+        yield Finding("fit.engine", Level.WARN, seen, f"{why[:1].upper()}{why[1:]}")
 
 
 def _too_long(model: Model, settings: Settings) -> Iterable[Finding]:
@@ -209,6 +222,8 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
         if asked_context
         else _("its weights and one step of a token")
     )
+    if settings.context == UNTOLD_CONTEXT and setup.asked.context is None and model.architecture.longest is None:
+        what = _("{what} (assumed: neither the model nor the command tells a length)").format(what=what)
     figures: dict[str, int | float | str | None] = {
         "total_bytes": total,
         "capacity_bytes": settings.capacity_bytes,

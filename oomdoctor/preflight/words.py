@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..facts.misuses import MisuseFinder
+from ..knobs.allocator_settings import read_allocator_settings
 from ..knobs.load import load_knobs
 from ..knobs.misuses import ALLOCATOR_VARIABLES, load_misuses
 from ..language import N_, _, told
@@ -194,9 +195,26 @@ def _allocator(setup: Setup, wrong: bool) -> Iterable[Finding]:
         )
     elif not wrong:
         settings = ", ".join(f"{name}={setup.variables[name]}" for name in given)
+        known = _("torch {version} knows {settings}").format(version=version, settings=settings)
+        if version.endswith("+cpu"):
+            known = _("{known}, as a CUDA build of it reads that; this one has no CUDA and reads none").format(
+                known=known
+            )
+        unjudged = _unjudged(setup, given)
+        if not unjudged:
+            yield Finding("allocator", Level.FINE, known)
+            return
         yield Finding(
-            "allocator", Level.FINE, _("torch {version} knows {settings}").format(version=version, settings=settings)
-        )
+            "allocator", Level.UNSEEN, _("Not judged: what {names} is set to").format(names=_(", ").join(unjudged)),
+            _("torch {version} has it, and which values it takes is not known here").format(version=version),
+        )  # fmt: skip
+
+
+def _unjudged(setup: Setup, given: list[str]) -> list[str]:
+    """Options of the allocator of whose values nothing is known."""
+    untold = {each.name for each in load_misuses().allocator_options if not each.takes}
+    named = (each.key for name in given for each in read_allocator_settings(setup.variables[name]))
+    return [name for name in dict.fromkeys(named) if name in untold]
 
 
 def _strangers(setup: Setup, told: set[str]) -> Iterable[Finding]:

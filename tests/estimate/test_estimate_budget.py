@@ -348,7 +348,7 @@ def test_vllm_raises_the_pages_of_attention_to_those_of_states(
     tmp_path: Path, changes: dict[str, Any], page: int, padding: float
 ) -> None:
     model = read_model(write_config(tmp_path, **QWEN3_NEXT), weights_bytes=GIB)
-    settings = replace(Settings(VLLM, 80 * GIB, 100, 1), **changes)
+    settings = replace(Settings(VLLM, 80 * GIB, 100, 1, prefix_states=False), **changes)
     kept = cache_settings(model, settings)
     ranks, element = settings.tensor_parallel, kept.keys.bytes_of(1)
     row = 2 * 2 * 256 // ranks * element
@@ -359,6 +359,9 @@ def test_vllm_raises_the_pages_of_attention_to_those_of_states(
     assert budget.part(CACHE).bytes == 48 * page * row
     assert budget.part(CACHE).known == "assumed"
     assert ("tokens a page", page) in budget.part(CACHE).inputs
+    # 36 layers keep states: with the prefix cache, which is on by default, two each.
+    twice = budget_of(model, replace(settings, prefix_states=None)).part(CACHE)
+    assert twice.bytes == (12 + 2 * 36) * page * row
 
 
 def test_states_without_attention_are_not_padded_and_have_the_model_s_type_in_vllm(tmp_path: Path) -> None:

@@ -141,8 +141,17 @@ def test_training(model: Path) -> None:
     assert {"parameters", "gradients", "optimizer states"} <= {part["name"] for part in found["parts"]}
     for form in ("terminal", "md", "markdown", "html"):
         assert "a step with 1 x 2,048 tokens" in answered(model, "--gpu", "80GiB", "--train", "--format", form)
-    with pytest.raises(UsageError, match="--ranks"):
+    with pytest.raises(UsageError, match="divides by the number of cards, which nothing tells: --ranks"):
         raise called(model, "--gpu", "80GiB", "--train", "--zero", 2).exception
+
+
+def test_one_rank_that_is_named_divides_nothing(model: Path) -> None:
+    """ZeRO-Offload on a single card is a common setting."""
+    arguments = (model, "--gpu", "400GiB", "--train", "--zero", 3)
+    one = {part["name"]: part["bytes"] for part in as_json(*arguments, "--ranks", 1)["parts"]}
+    two = {part["name"]: part["bytes"] for part in as_json(*arguments, "--ranks", 2)["parts"]}
+    assert one["parameters"] == 2 * 8_030_261_248 == 2 * two["parameters"]
+    assert one["optimizer states"] == 12 * 8_030_261_248
 
 
 def test_a_launchers_file_adapters_and_buckets_reach_the_figures(model: Path, tmp_path: Path) -> None:
@@ -440,7 +449,7 @@ def test_shares_that_leave_nothing_are_refused(model: Path, option: str, value: 
         raise called(model, "--gpu", "80GiB", "--engine", "vllm", option, value).exception
 
 
-_GIVEN = ("schema", "oomdoctor", "kind", "known", "parts", "notes")
+_GIVEN = ("not_served", "schema", "oomdoctor", "kind", "known", "parts", "notes")
 """Which hold no figure, or say of each themselves how it is known."""
 
 

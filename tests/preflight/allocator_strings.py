@@ -110,3 +110,40 @@ max_split_size_mb:128:expandable_segments:True
 roundup_power2_divisions:[256:1]]
 """.splitlines()
 """Accepted too, with other signs than a colon and a comma where these stand."""
+
+OF_CUDA_BUILDS = {
+    "release_lock_on_cudamalloc:True": True,
+    "release_lock_on_cudamalloc:banana": False,
+    "release_lock_on_cudamalloc:1": False,
+    "pinned_use_cuda_host_register:False": True,
+    "pinned_use_cuda_host_register:yes": False,
+    "pinned_num_register_threads:8": True,
+    "pinned_num_register_threads:3": False,
+    "pinned_num_register_threads:0": False,
+    "pinned_num_register_threads:256": False,
+    "pinned_num_register_threads:x": False,
+    "graph_capture_record_stream_reuse:True": True,
+    "graph_capture_record_stream_reuse:maybe": False,
+    "per_process_memory_fraction:0": True,
+    "per_process_memory_fraction:0.5": True,
+    "per_process_memory_fraction:1": True,
+    "per_process_memory_fraction:1.5": False,
+    "per_process_memory_fraction:-0.1": False,
+    "per_process_memory_fraction:x": False,
+    "throw_on_cudamalloc_oom:True": True,
+    "throw_on_cudamalloc_oom:x": False,
+    "pinned_reserve_segment_size_mb:10": True,
+    "pinned_reserve_segment_size_mb:-1": True,
+    "pinned_reserve_segment_size_mb:0": False,
+    "pinned_reserve_segment_size_mb:x": False,
+    "pinned_free_catch_all:True": True,
+    "pinned_free_catch_all:x": False,
+    "pinned_max_round_threshold_mb:0": True,
+    "pinned_max_round_threshold_mb:x": False,
+    "pinned_max_cached_size_mb:5": True,
+    "pinned_max_cached_size_mb:x": False,
+    "backend:native": True,
+    "backend:cudaMallocAsync": True,
+    "backend:banana": False,
+}
+"""What torch 2.14.1+cu130 said to each (2.9.1+cu128 the same of those that it has); a build without CUDA reads none."""

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from preflight.allocator_strings import ACCEPTED, CARELESS, REFUSED
+from preflight.allocator_strings import ACCEPTED, CARELESS, OF_CUDA_BUILDS, REFUSED
 from preflight.given import levels, only, setup
 
 from oomdoctor.preflight.command import read_command
@@ -75,6 +75,22 @@ def test_the_allocators_variable(value: str, version: str, level: list[Level]) -
 def test_the_allocators_grammar_is_torchs(value: str, level: Level) -> None:
     found = list(check_words(setup(variables={"PYTORCH_CUDA_ALLOC_CONF": value}, versions={"torch": "2.13.0+cpu"})))
     assert {each.level for each in found} == {level}
+
+
+@pytest.mark.parametrize(("value", "accepted"), OF_CUDA_BUILDS.items())
+@pytest.mark.parametrize("version", ["2.14.1+cu130", "2.14.1+cpu"])
+def test_what_only_a_cuda_build_parses_is_judged_too(value: str, accepted: bool, version: str) -> None:
+    found = list(check_words(setup(variables={"PYTORCH_CUDA_ALLOC_CONF": value}, versions={"torch": version})))
+    assert {each.level for each in found} == {Level.FINE if accepted else Level.FAIL}
+    reads_none = any("this one has no CUDA and reads none" in each.seen for each in found)
+    assert reads_none == (accepted and version.endswith("cpu"))
+
+
+def test_a_value_of_which_nothing_is_known_is_not_fine() -> None:
+    given = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True,expandable_segments_reserve:7"}
+    found = list(check_words(setup(variables=given, versions={"torch": "2.15.0"})))
+    assert levels(found, "allocator") == [Level.UNSEEN]
+    assert found[-1].seen == "Not judged: what expandable_segments_reserve is set to"
 
 
 @pytest.mark.parametrize(
