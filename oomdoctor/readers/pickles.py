@@ -20,6 +20,7 @@ from typing import IO, NoReturn, Protocol, TypeVar
 from ..errors import InputRefused
 from ..language import N_
 from ..model.units import GIB, MIB
+from .packed import MAGIC_BYTES, beginning, is_packed, unpack
 
 try:
     import resource
@@ -27,9 +28,6 @@ except ImportError:  # not POSIX: loading goes on without the ceiling
     resource = None  # type: ignore[assignment]
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_XZ_MAGIC = b"\xfd7zXZ\x00"
-_XZ_MEMORY_BYTES = 256 * MIB
-"""The largest dictionary of the xz program needs 65 MiB to unpack."""
 _AGAIN = N_("copy it again, or have it written anew")
 _PIECE_BYTES = 16 * MIB
 _WATCH_SECONDS = 0.1
@@ -77,11 +75,13 @@ def looks_like_pickle(head: bytes) -> bool:
             head = zlib.decompressobj(wbits=31).decompress(head, 4096)
         except zlib.error:
             return False
-    elif head.startswith(_XZ_MAGIC):
+    elif is_packed(head):
         try:
-            head = _unpacked_xz(io.BytesIO(head), 4096)
+            head = beginning(head, 4096)
         except InputRefused:
             return False
+        if not head:
+            return True  # what is packed in blocks shows nothing before the first is whole
     return bool(_BINARY_HEAD.match(head) or _TEXT_HEAD.match(head))
 
 
@@ -103,7 +103,7 @@ def load_plain(
     shorten: Callable[[bytes, Tell], Shortened | None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Built:
-    """What `build` makes of the content of the pickle at `path` (packed by gzip or xz, or not).
+    """What `build` makes of the content of the pickle at `path` (packed by gzip, xz, bzip2 or zstd, or not).
 
     `shorten` may take a part of a stream out before it is unpickled; where its result cannot be built, the whole is.
     `progress` is told, a few times a second, the bytes done and all bytes (of a compressed file, unpacked).
@@ -117,14 +117,14 @@ def load_plain(
     try:
         with path.open("rb") as opened:
             size = path.stat().st_size
-            magic = opened.read(len(_XZ_MAGIC))
+            magic = opened.read(MAGIC_BYTES)
             opened.seek(0)
             if not magic:
                 raise InputRefused(N_("the file is empty; copy it again, or have it written anew"))
             if _is_mostly_hole(opened):
                 raise InputRefused(N_("most of it was never written; {again}").format(again=_AGAIN))
             file: IO[bytes] = opened
-            if magic.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
+            if magic.startswith(_GZIP_MAGIC) or is_packed(magic):
                 plain = _unpacked(opened, magic, _MOST_EXPANSION * size + 64 * MIB)
                 file, size = io.BytesIO(plain), len(plain)
             done = [0.0]
@@ -191,7 +191,7 @@ def _on_deep_stack(size: int, work: Callable[[], Built], watch: Callable[[], Non
 
 def _unpacked(file: IO[bytes], magic: bytes, limit: int) -> bytes:
     try:
-        plain = _unpacked_xz(file, limit + 1) if magic == _XZ_MAGIC else gzip.GzipFile(fileobj=file).read(limit + 1)
+        plain = _unpacked_gzip(file, limit + 1) if magic.startswith(_GZIP_MAGIC) else unpack(file, magic, limit + 1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputRefused(N_("it is a damaged or cut off gzip file; {again}").format(again=_AGAIN)) from error
     if len(plain) > limit:
@@ -200,28 +200,13 @@ def _unpacked(file: IO[bytes], magic: bytes, limit: int) -> bytes:
                 MOST_EXPANSION=_MOST_EXPANSION
             )
         )
+    if not magic.startswith(_GZIP_MAGIC) and not looks_like_pickle(plain[:4096]):
+        raise InputRefused(N_("what is packed in it is no memory snapshot: unpack it and give what is inside"))
     return plain
 
 
-def _unpacked_xz(file: IO[bytes], limit: int) -> bytes:
-    """The first `limit` bytes of an xz file, or all of them."""
-    try:
-        import lzma  # not every Python has it
-    except ImportError as error:
-        raise InputRefused(
-            N_("it is an xz archive, which this Python cannot unpack: unpack it and give what is inside")
-        ) from error
-    decompressor, pieces, done = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES), [], 0
-    try:
-        while done < limit and not decompressor.eof:
-            piece = file.read(_PIECE_BYTES) if decompressor.needs_input else b""
-            if decompressor.needs_input and not piece:
-                raise InputRefused(N_("it is a damaged or cut off xz file; {again}").format(again=_AGAIN))
-            pieces.append(decompressor.decompress(piece, limit - done))
-            done += len(pieces[-1])
-    except lzma.LZMAError as error:
-        raise InputRefused(N_("it is a damaged or cut off xz file; {again}").format(again=_AGAIN)) from error
-    return b"".join(pieces)
+def _unpacked_gzip(file: IO[bytes], limit: int) -> bytes:
+    return gzip.GzipFile(fileobj=file).read(limit)
 
 
 def _load(stream: IO[bytes], size: int) -> object:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -255,12 +255,14 @@ def test_a_wrong_size_is_told(path: Path) -> None:
 
 
 def test_an_archive_is_called_one(tmp_path: Path, path: Path) -> None:
-    packed = tmp_path / "s.pickle.bz2"
-    packed.write_bytes(bz2.compress(path.read_bytes()))
+    packed = tmp_path / "s.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(path, "s.pickle")
     for form in ("csv", "perfetto", "viewer"):
         refused = _run(packed, "--to", form, "--output", tmp_path / "out").exception
         assert isinstance(refused, InputRefused)
-        assert str(refused) == f"{packed}: it is a bzip2 archive: unpack it and give what is inside"
+        assert str(refused).startswith(f"{packed}: it is a zip archive")
+        assert str(refused).endswith("unpack it and give what is inside")
 
 
 def test_an_output_that_could_not_be_written_is_not_removed(

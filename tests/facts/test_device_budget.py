@@ -206,13 +206,13 @@ def test_what_no_python_object_leads_to_is_named_by_size_pool_and_stack_apart_fr
 
 
 def test_without_a_census_the_stacks_share_it_out_and_say_what_they_do_not_tell() -> None:
-    snapshot = blocks_in_use((gib(5), 0, False), (gib(3), -1, False))
+    snapshot = blocks_in_use((gib(3), 0, False), (gib(3), -1, False))
     record = replace(RECORD, snapshot_path="snapshots/7-1.pickle")
     budget = budget_of(replace(told(look(OWN), record=record), snapshots=(snapshot,)))
     parts = parts_of(budget)
-    assert (parts["gradients"], how(budget, "gradients")) == (gib(5), "by the stacks of the snapshot")
+    assert (parts["gradients"], how(budget, "gradients")) == (gib(3), "by the stacks of the snapshot")
     assert parts["live tensors whose stack was not recorded"] == gib(3)
-    assert parts["live tensors of no known kind"] == LIVE - gib(8)
+    assert parts["live tensors of no known kind"] == LIVE - gib(6)
 
 
 def test_of_two_processes_that_fail_together_the_figures_are_one_s() -> None:

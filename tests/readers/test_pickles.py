@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import copyreg
 import gc
 import gzip
@@ -127,6 +128,13 @@ def test_empty_missing_and_damaged_files_are_refused_with_a_reason(tmp_path: Pat
         _load(tmp_path, gzip.compress(pickle.dumps(PLAIN))[:-9])
     with pytest.raises(InputRefused, match="damaged or cut off xz"):
         _load(tmp_path, lzma.compress(pickle.dumps(PLAIN))[:-9])
+    with pytest.raises(InputRefused, match="damaged or cut off bzip2"):
+        _load(tmp_path, bz2.compress(pickle.dumps(PLAIN))[:-9])
+    with pytest.raises(InputRefused, match="unpacks to more than 256 times"):
+        _load(tmp_path, bz2.compress(bytes(200 << 20)))
+    if sys.version_info < (3, 14):
+        with pytest.raises(InputRefused, match="packed by zstd, which this Python cannot unpack: unpack it"):
+            _load(tmp_path, b"\x28\xb5\x2f\xfd\x04\x00")
     with pytest.raises(InputRefused, match="cut off"):
         _load(tmp_path, b"\x80\x04\x95\xff\xff\x00\x00\x00\x00\x00\x00]")
 

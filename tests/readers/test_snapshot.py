@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import copy
 import gzip
 import json
 import lzma
 import pickle
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -185,12 +187,31 @@ def test_a_history_without_times_is_one(tmp_path: Path) -> None:
         assert without.address.tolist() == with_times.address.tolist()
 
 
-@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress, lzma.compress], ids=["plain", "gzip", "xz"])
+def _in_two_streams(data: bytes) -> bytes:
+    return bz2.compress(data[:700]) + bz2.compress(data[700:])
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [lambda data: data, gzip.compress, lzma.compress, bz2.compress, _in_two_streams],
+    ids=["plain", "gzip", "xz", "bzip2", "bzip2 on several cores"],
+)
 def test_a_snapshot_is_told_by_content_however_it_is_packed(tmp_path: Path, pack: Any) -> None:
     path = tmp_path / "no_name_that_helps.log"
     path.write_bytes(pack(pickle.dumps(snapshot(*_two_devices()))))
     assert identify(path.read_bytes()[:HEAD_BYTES]) is InputKind.SNAPSHOT
     assert read_inputs([path]).snapshots[0].reserved_bytes == _read(tmp_path, snapshot(*_two_devices())).reserved_bytes
+
+
+def test_what_is_packed_in_one_large_block_is_told_once_it_is_unpacked(tmp_path: Path) -> None:
+    content = snapshot(*_two_devices())
+    content["device_traces"][0][0]["user_metadata"] = random.Random(1).randbytes(400_000).hex()
+    path, log = tmp_path / "s.bz2", tmp_path / "log.bz2"
+    path.write_bytes(bz2.compress(pickle.dumps(content)))
+    log.write_bytes(bz2.compress(random.Random(1).randbytes(400_000).hex().encode()))
+    assert read_inputs([path]).snapshots[0].reserved_bytes == _read(tmp_path, content).reserved_bytes
+    (read,) = read_inputs([log]).inputs
+    assert "what is packed in it is no memory snapshot" in read.why
 
 
 def test_missing_keys_have_documented_stand_ins(tmp_path: Path) -> None:

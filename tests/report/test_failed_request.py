@@ -46,12 +46,32 @@ def test_the_report_says_why_and_whose_block_stands_in_the_way(tmp_path: Path) -
     assert page.count('class="way"') == 1
 
 
-def test_a_snapshot_of_a_later_moment_draws_no_map(tmp_path: Path) -> None:
+def test_a_snapshot_of_a_later_moment_draws_the_map_of_the_failure(tmp_path: Path) -> None:
     device = _pinned()
+    (then,) = diagnose([write(tmp_path / "s.pickle", snapshot(device))]).failed_requests
     device.malloc(20 * MIB, [MINE])
     diagnosis = diagnose([write(tmp_path / "s.pickle", snapshot(device))])
+    (rebuilt,) = diagnosis.failed_requests
+    assert rebuilt.undone == len(device.events) - 1 - [each["action"] for each in device.events].index("oom")
+    assert replace(rebuilt, undone=0) == then
+    page = render(diagnosis, "html")
+    assert 'class="map"' in page
+    assert "after the failure: this state is rebuilt backwards from it." in page
+    assert json.loads(render(diagnosis, "json"))["failed_requests"][0]["undone_events"] == rebuilt.undone
+
+
+def test_a_moment_that_cannot_be_rebuilt_says_why(tmp_path: Path) -> None:
+    device = _pinned()
+    address = device.malloc(20 * MIB, [MINE])
+    device.free(address)
+    content = snapshot(device)
+    content["device_traces"][0].pop()
+    diagnosis = diagnose([write(tmp_path / "s.pickle", content)])
     assert diagnosis.failed_requests == ()
-    assert 'class="map"' not in render(diagnosis, "html")
+    page = render(diagnosis, "html")
+    assert 'class="map"' not in page
+    why = "the state then cannot be rebuilt: the events contradict the final state"
+    assert [why in gap.why for gap in diagnosis.missing].count(True) == 1
 
 
 FAILED = FailedRequest(
