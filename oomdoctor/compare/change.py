@@ -15,6 +15,8 @@ from .places import NOTHING, SETTING_GROUPS, Held, Owners, Place, Side, Stack
 Key = TypeVar("Key", bound=Hashable)
 
 _LINE = re.compile(r"(?P<file>[^\s:][^:]*):[0-9]+ in (?P<function>\S+)")
+_COUNT = re.compile(r" \((?:grew from [0-9]+ to )?[0-9]+ elements(?: in [^()]*)?\)")
+_AT_LINE = re.compile(r"(?<=\S\.py):[0-9]+$")
 _NEAREST = 2
 _PARTLY_RECORDED = frozenset({"version", "allocator", "machine"})
 """What is missing there was not recorded; an option or a variable that is missing was not given."""
@@ -108,8 +110,8 @@ def compare_sides(before: Side, after: Side) -> Change:
         places=tuple(_place_change(one, other) for one, other in pairs),
         only_before=tuple(place for place in before.places if id(place) not in matched),
         only_after=tuple(place for place in after.places if id(place) not in matched),
-        settings=tuple(
-            change for group in both for change in _settings(group, before.settings[group], after.settings[group])
+        settings=_told_once(
+            [change for group in both for change in _settings(group, before.settings[group], after.settings[group])]
         ),
         settings_not_compared=tuple(group for group in groups if group not in both),
         cautions=tuple(
@@ -150,7 +152,7 @@ def _place_change(before: Place, after: Place) -> PlaceChange:
         after=after,
         sizes=_sizes(before.sizes, after.sizes),
         budget=_sizes(before.budget, after.budget),
-        owners=_rows(owners_before.by_owner, owners_after.by_owner, (_without_line,)) if how else (),
+        owners=_rows(owners_before.by_owner, owners_after.by_owner, (_without_count, _without_line)) if how else (),
         categories=_rows(owners_before.by_category, owners_after.by_category, (_without_line,)) if how else (),
         stacks=_rows(before.by_stack or {}, after.by_stack or {}, (_without_lines, _nearest_lines)) if stacks else (),
         how_known=how,
@@ -225,7 +227,14 @@ def _by_loose_key(keys: Iterable[Key], loose: Callable[[Key], Hashable]) -> dict
     return found
 
 
+def _without_count(owner: str) -> str:
+    """A list is the same one when it has grown."""
+    return _COUNT.sub("", owner)
+
+
 def _without_line(owner: str) -> str:
+    """A line of code moves when a file is edited, `list 'kept' of Loop, grown at train.py:15` too."""
+    owner = _AT_LINE.sub("", _without_count(owner))
     return _LINE.sub(lambda found: f"{_tail(found['file'])} in {found['function']}", owner)
 
 
@@ -242,6 +251,12 @@ def _nearest_lines(stack: Stack) -> Hashable:
 def _tail(file: str) -> str:
     """The same file lies in another folder on another machine."""
     return "/".join(file.rsplit("/", 2)[-2:])
+
+
+def _told_once(changes: list[SettingChange]) -> tuple[SettingChange, ...]:
+    """What the environment tells is left out where the allocator tells it again: `PYTORCH_CUDA_ALLOC_CONF`."""
+    told = {change.name for change in changes if change.group == "environment"}
+    return tuple(change for change in changes if change.group != "allocator" or change.name not in told)
 
 
 def _settings(group: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[SettingChange]:

@@ -156,9 +156,16 @@ def _main_part(place: PlaceChange, gained: int) -> str:
         most = _("What rose most") if gained > 0 else _("What fell most")
     else:
         most = _("Most of it") if 2 * share > abs(gained) else _("The largest part")
-    return " " + _("{most}: {owner}, {change}.").format(
+    said = " " + _("{most}: {owner}, {change}.").format(
         most=most, owner=_short(row.key), change=_signed(row.change_bytes)
     )
+    other_way = [each for each in place.owners if (each.change_bytes > 0) != (gained > 0)]
+    if share > abs(gained) and other_way:
+        turned = _("What fell most beside it") if gained > 0 else _("What rose most beside it")
+        said += " " + _("{most}: {owner}, {change}.").format(
+            most=turned, owner=_short(other_way[0].key), change=_signed(other_way[0].change_bytes)
+        )
+    return said
 
 
 def _place(place: PlaceChange, with_name: bool) -> Iterator[Section]:

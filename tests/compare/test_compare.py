@@ -29,7 +29,7 @@ from oomdoctor.bundle.records import encode_record
 from oomdoctor.cli.main import oomdoctor
 from oomdoctor.compare.change import align, compare_sides
 from oomdoctor.compare.outline import outline_change
-from oomdoctor.compare.places import Held, Place, Side, read_side
+from oomdoctor.compare.places import Held, Owners, Place, Side, read_side
 from oomdoctor.compare.render import as_terminal
 from oomdoctor.errors import InputRefused, UsageError
 from oomdoctor.model.printable import one_line
@@ -321,6 +321,42 @@ def test_what_rose_more_than_all_is_not_most_of_it(tmp_path: Path) -> None:
     ended = _run(_snapshot(tmp_path / "a", _device(18)), _snapshot(tmp_path / "b", other))
     assert "What rose most:" in ended.stdout
     assert "Most of it" not in ended.stdout
+    assert "What fell most beside it: me/train.py:40 in forward" in " ".join(ended.stdout.split())
+
+
+def test_a_list_that_grew_is_one_owner() -> None:
+    """How many elements it has, and where it was grown last, is in its name."""
+
+    def place(owner: str, size: int) -> Place:
+        held = Owners({owner: Held(size, 1), "model of __main__": Held(MIB, 1)}, {"others": Held(size + MIB, 2)})
+        return Place("cuda:0", "", sizes={"allocated": size + MIB}, census=held)
+
+    for before, after in (
+        ("list 'kept' of __main__ (3 elements)", "list 'kept' of __main__ (9 elements)"),
+        ("list 'kept' of __main__", "list 'kept' of __main__ (grew from 3 to 9 elements in 2.1 s)"),
+        (
+            "list 'kept' of __main__ (3 elements), grown at a.py:3",
+            "list 'kept' of __main__ (4 elements), grown at a.py:5",
+        ),
+    ):
+        sides = (Side(name, (place(owner, size),), {}) for name, owner, size in (("a", before, 1), ("b", after, MIB)))
+        (changed,) = compare_sides(*sides).places
+        assert [(row.key, row.before.bytes, row.after.bytes) for row in changed.owners] == [(after, 1, MIB)]
+
+
+def test_a_variable_that_the_allocator_shows_too_is_told_once() -> None:
+    name, place = "PYTORCH_CUDA_ALLOC_CONF", Place("cuda:0", "", sizes={"allocated": 1})
+    before = Side("a", (place,), {"environment": {}, "allocator": {name: "", "expandable_segments": "False"}})
+    after = Side(
+        "b",
+        (place,),
+        {
+            "environment": {name: "expandable_segments:True"},
+            "allocator": {name: "expandable_segments:True", "expandable_segments": "True"},
+        },
+    )
+    found = [(each.group, each.name) for each in compare_sides(before, after).settings]
+    assert found == [("environment", name), ("allocator", "expandable_segments")]
 
 
 def test_one_block_is_one(tmp_path: Path) -> None:
