@@ -124,7 +124,7 @@ class Ownership(LifetimeKinds):
         rows = np.flatnonzero(lifetimes.live_after(event))
         kind, size, block = self.kind[rows], lifetimes.size_bytes[rows], lifetimes.block[rows]
         use = np.full(len(rows), _ORDINARY, dtype=np.int64)
-        use[size == CUBLAS_WORKSPACE_BYTES] = _WORKSPACE
+        use[lifetimes.asked_bytes[rows] == CUBLAS_WORKSPACE_BYTES] = _WORKSPACE
         there = block >= 0
         private = self.snapshot.segments.private_pool[blocks.segment[block[there]]]
         use[np.flatnonzero(there)[private]] = _GRAPH_POOL

@@ -191,7 +191,7 @@ def _by_alike(kinds: LifetimeKinds, rows: IntColumn, outcome: IntColumn) -> IntC
     wanted = np.zeros(len(kinds.readings), dtype=np.bool_)
     wanted[kind[outcome == _NO]] = True
     chosen = np.flatnonzero(wanted[kind])
-    size = np.minimum(lifetimes.size_bytes[rows[chosen]], _SIZES - 1)
+    size = np.minimum(lifetimes.asked_bytes[rows[chosen]], _SIZES - 1)
     age = np.minimum(lifetimes.end[rows[chosen]], len(kinds.replay.events) - 1) - lifetimes.start[rows[chosen]]
     found, had_any = _by_those_as_old(kind[chosen] * _SIZES + size, age, outcome[chosen])
     same_stack, _ = _by_those_as_old(kind[chosen], age, outcome[chosen])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..allocator.churn import Churn, churn
 from ..allocator.consistency import broken_segments
 from ..allocator.fragmentation import Fragmentation, fragmentation
 from ..allocator.owners import Ownership, ownership_of
@@ -31,6 +32,7 @@ _BACKENDS = frozenset({"cuda", "hip", "xpu", "npu"})
 _SAME_MOMENT_BYTES = 16 * MIB
 _SAME_MOMENT_SHARE = 0.01
 _NEXT_TO_NOTHING = 0.01
+_MANY_SIZES = 8
 _OWNERS = (
     ("owner.weights_bytes", {Category.WEIGHTS}),
     ("owner.gradients_bytes", {Category.GRADIENT}),
@@ -214,6 +216,7 @@ def _put_state(
         facts.put("allocator.usable_idle_bytes", found.usable_idle_bytes, source, member)
         facts.put("oom.private_pool_bytes", found.private_idle_bytes, source, member)
         _put_idle(found, source, member, facts)
+        _put_churn(churn(ownership, then.snapshot, request, moment(ownership, oom)), source, member, facts)
     elif oom is not None:
         facts.put("allocator.not_rebuilt", state_then(ownership, oom).why_not or None, source, member)
     elif not broken:
@@ -237,6 +240,17 @@ def _put_state(
     facts.put("allocator.peak_allocated_bytes", allocator.peak_bytes, source, member)
     facts.put("allocator.peak_may_be_more_bytes", allocator.peak_may_be_more_bytes or None, source, member)
     facts.put("allocator.peak_reserved_bytes", allocator.peak_reserved_bytes, source, member)
+
+
+def _put_churn(found: tuple[Churn, ...], source: Source, member: str, facts: FactSet) -> None:
+    """Who left most of the holes, where that were blocks of many sizes that came and went."""
+    most = next((each for each in found if each.sizes >= _MANY_SIZES), None)
+    if most is None or 2 * most.hole_bytes < sum(each.hole_bytes for each in found):
+        return
+    facts.put("allocator.churn_owner", most.owner, source, member)
+    facts.put("allocator.churn_hole_bytes", most.hole_bytes, source, member)
+    facts.put("allocator.churn_sizes", most.sizes, source, member)
+    facts.put("allocator.churn_freed", most.freed, source, member)
 
 
 def _nothing_given_back(allocator: Replay, event: int) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
 from ..allocator.address_map import address_map, pool_name
+from ..allocator.churn import churn
 from ..allocator.giving_back import giving_back
 from ..allocator.owners import Ownership, ownership_of
 from ..allocator.request import Request
@@ -16,9 +17,9 @@ from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.failed_request import FailedRequest, InTheWay, Pinning, Room, Unused
+from ..model.failed_request import Churned, FailedRequest, InTheWay, Pinning, Room, Unused
 from ..model.snapshot import BLOCK_STATES, Snapshot
-from .allocator import failed_request, latest_oom, state_then
+from .allocator import failed_request, latest_oom, moment, state_then
 from .deriver import device_member
 from .focus import focus
 
@@ -41,7 +42,15 @@ def failed_requests(evidence: Evidence, facts: FactSet) -> tuple[FailedRequest, 
                 free = oom.free_bytes if oom is not None else None
                 allowed = facts.size("oom.allowed_bytes", device_member(device, snapshot.backend))
                 failed = _failed(state, ownership, request, free, allowed)
-                found.append(replace(failed, undone=then.undone, may_be_more_bytes=then.may_be_more_bytes))
+                came_and_went = churn(ownership, state, request, moment(ownership, oom))
+                found.append(
+                    replace(
+                        failed,
+                        churn=tuple(Churned(**asdict(each)) for each in came_and_went[:_MOST_OWNERS]),
+                        undone=then.undone,
+                        may_be_more_bytes=then.may_be_more_bytes,
+                    )
+                )
     return tuple(found)
 
 

@@ -90,6 +90,22 @@ class AddressMap:
 
 
 @dataclass(frozen=True)
+class Churned:
+    """Whose blocks came and went where holes are now."""
+
+    owner: str
+    hole_bytes: int
+    """Of the holes in which a block of its was the last to be freed."""
+    holes: int
+    freed: int
+    """Its blocks that were allocated and freed within the recording."""
+    sizes: int
+    """Of how many sizes these were."""
+    smallest_bytes: int
+    largest_bytes: int
+
+
+@dataclass(frozen=True)
 class FailedRequest:
     """One failed request and the state of the allocator at that moment."""
 
@@ -117,6 +133,8 @@ class FailedRequest:
     """None: nothing that could go makes room, or the request does not fail for want of a hole."""
     map: AddressMap
     source: str
+    churn: tuple[Churned, ...] = ()
+    """Who left the holes; the largest, not necessarily all."""
     undone: int = 0
     """Events that came after the failure: the state is rebuilt backwards from what the snapshot shows."""
     may_be_more_bytes: int = 0

@@ -112,7 +112,7 @@ def view_failed_request(failed: FailedRequest, findings: Sequence[Finding] = ())
         ),
         pinned=_("Live blocks directly beside these holes, by who allocated them:") if failed.pinning else "",
         pinning=tuple(map(_pinning, failed.pinning)),
-        room=tidy(_room(failed)),
+        room=tidy(" ".join(filter(None, [*_churn(failed), _room(failed)]))),
         in_the_way=tuple(map(_in_the_way, failed.room.owners)) if failed.room is not None else (),
         map=_map(
             failed.map,
@@ -142,6 +142,26 @@ def _asked(failed: FailedRequest) -> str:
         free="" if failed.device_free_bytes is None else format_bytes(failed.device_free_bytes),
     )
     return " ".join([asked, *_of_the_driver(failed), *_rebuilt(failed)])
+
+
+def _churn(failed: FailedRequest) -> Iterator[str]:
+    """Who left most of the holes, where their blocks were of several sizes."""
+    most = next(iter(failed.churn), None)
+    if most is not None and most.sizes > 1:
+        yield ngettext(
+            "The largest part of the holes, {size}, was left by {owner}: it freed {number} block, of {sizes} sizes"
+            " from {smallest} to {largest}.",
+            "The largest part of the holes, {size}, was left by {owner}: it freed {number} blocks, of {sizes} sizes"
+            " from {smallest} to {largest}.",
+            most.freed,
+        ).format(
+            size=format_bytes(most.hole_bytes),
+            owner=one_line(told(most.owner), 200),
+            number=f"{most.freed:,}",
+            sizes=f"{most.sizes:,}",
+            smallest=format_bytes(most.smallest_bytes),
+            largest=format_bytes(most.largest_bytes),
+        )
 
 
 def _rebuilt(failed: FailedRequest) -> Iterator[str]:

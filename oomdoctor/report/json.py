@@ -181,6 +181,7 @@ def _failed_request(failed: FailedRequest) -> dict[str, Any]:
         "largest_hole_bytes": failed.largest_hole_bytes,
         "unused": [asdict(each) for each in failed.unused],
         "pinning": [asdict(each) for each in failed.pinning],
+        "churn": [asdict(each) for each in failed.churn],
         "room": None
         if room is None
         else {

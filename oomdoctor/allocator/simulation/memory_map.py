@@ -14,8 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...model.snapshot import ACTIONS, BLOCK_STATES, Events, IntColumn, Snapshot
-from ..replay import replay
+from ...model.snapshot import ACTIONS, BLOCK_STATES, Events, Snapshot
 from .rounding import SMALL_BUFFER_BYTES, SMALL_BYTES, block_size
 from .settings import AllocatorSettings
 
@@ -97,7 +96,6 @@ class _Rewinder:
             int(blocks.address[row]): (int(blocks.size_bytes[row]), bool(blocks.state[row] == _WAITING))
             for row in rows.tolist()
         }
-        self.sizes = _sizes_of_gone(snapshot, events)
         self.first_areas = tuple(self.areas.values())
         self.is_small = _SmallPages(events, settings)
 
@@ -117,7 +115,7 @@ class _Rewinder:
                 self.contradictions += self.live.pop(address, None) is None
             elif action == completed:
                 self.contradictions += address in self.live
-                self.live[address] = (max(int(self.sizes[index]), block_size(size, self.settings)), True)
+                self.live[address] = (block_size(size, self.settings), True)
             elif action == requested:
                 if address in self.live:
                     self.live[address] = (self.live[address][0], False)
@@ -198,14 +196,6 @@ class _Rewinder:
             small=self.is_small(index, address, size) if expandable else size == SMALL_BUFFER_BYTES,
             expandable=expandable,
         )
-
-
-def _sizes_of_gone(snapshot: Snapshot, events: Events) -> IntColumn:
-    """For the event that ended an allocation how large its block was, as far as the addresses around it tell."""
-    lifetimes, found = replay(snapshot, events.device).lifetimes, np.zeros(len(events) + 1, dtype=np.int64)
-    gone = lifetimes.block < 0
-    found[lifetimes.end[gone]] = lifetimes.size_bytes[gone]
-    return found
 
 
 _UNDO = {

@@ -1,0 +1,76 @@
+"""Who left the holes that a request could not use: whose blocks came and went there, and of how many sizes.
+
+Blocks of one size leave holes that the next of them fills; blocks of many sizes leave holes that few others fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..model.snapshot import Snapshot
+from .fragmentation import pools_of_blocks
+from .owners import Ownership
+from .replay import BEFORE_RING
+from .request import Request
+
+
+@dataclass(frozen=True)
+class Churn:
+    """The blocks of one owner that were allocated and freed within the recording, up to the failure."""
+
+    owner: str
+    hole_bytes: int
+    """Of the holes in which one of its blocks was the last to be freed."""
+    holes: int
+    freed: int
+    sizes: int
+    """Different sizes that were asked for."""
+    smallest_bytes: int
+    largest_bytes: int
+
+
+def churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churn, ...]:
+    """By owner, who left most first; `then` is the state after `event`, in which the request failed.
+
+    Holes in which nothing was freed within the recording are nobody's.
+    """
+    blocks, lifetimes = then.blocks, ownership.replay.lifetimes
+    own_pool, own_kind, own_stream = pools_of_blocks(then, request)
+    here = (then.segments.device[blocks.segment] == request.device) & (blocks.state == 0)
+    holes = np.flatnonzero(here & own_pool & own_kind & own_stream & (blocks.size_bytes < request.block_bytes))
+    freed = np.flatnonzero(lifetimes.end <= event)
+    if not len(holes) or not len(freed):
+        return ()
+    holes = holes[np.argsort(blocks.address[holes], kind="stable")]
+    begin, size = blocks.address[holes], blocks.size_bytes[holes]
+    place = np.searchsorted(begin, lifetimes.address[freed], side="right") - 1
+    inside = place >= 0
+    inside[inside] = lifetimes.address[freed[inside]] - begin[place[inside]] < size[place[inside]].astype(np.uint64)
+    rows, place = freed[inside], place[inside]
+    order = np.lexsort((lifetimes.end[rows], place))
+    rows, place = rows[order], place[order]
+    last = np.append(place[1:] != place[:-1], True) if len(place) else np.zeros(0, dtype=np.bool_)
+    left: dict[str, list[int]] = {}
+    for row, hole in zip(rows[last].tolist(), place[last].tolist(), strict=True):
+        left.setdefault(ownership.readings[int(ownership.kind[row])].owner, []).append(int(size[hole]))
+    by_kind = np.asarray([reading.owner for reading in ownership.readings], dtype=object)
+    fresh = freed[lifetimes.start[freed] != BEFORE_RING]
+    names = by_kind[ownership.kind[fresh]]
+    found = []
+    for owner, sizes in left.items():
+        asked = lifetimes.asked_bytes[fresh[names == owner]]
+        if len(asked):
+            found.append(
+                Churn(
+                    owner=owner,
+                    hole_bytes=sum(sizes),
+                    holes=len(sizes),
+                    freed=len(asked),
+                    sizes=len(np.unique(asked)),
+                    smallest_bytes=int(asked.min()),
+                    largest_bytes=int(asked.max()),
+                )
+            )
+    return tuple(sorted(found, key=lambda each: (-each.hole_bytes, each.owner)))
