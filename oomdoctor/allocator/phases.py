@@ -23,11 +23,12 @@ HOW_KNOWN = (
     N_("guessed from names in the stacks of allocations"),
     N_("no Python frame: the autograd thread has none"),
     N_("guessed from the sizes of a forward pass that adds keys and values: a prompt's tensors are larger"),
+    N_("guessed from the sizes of the passes under a function called generate: a prompt's tensors are larger"),
     N_("the program's own annotation"),
     N_("the program's own note on its allocations"),
 )
 """How a phase is known, the least sure first."""
-_BY_NAMES, _BY_NO_FRAME, _BY_SIZES, _BY_ANNOTATION, _BY_NOTE = range(len(HOW_KNOWN))
+_BY_NAMES, _BY_NO_FRAME, _BY_SIZES, _BY_PROMPT, _BY_ANNOTATION, _BY_NOTE = range(len(HOW_KNOWN))
 
 _ALLOC = ACTIONS.index("alloc")
 _OF_CATEGORY: Mapping[Category, int] = {
@@ -155,6 +156,12 @@ def _moments(kinds: LifetimeKinds) -> Moments:
     known = phase >= 0
     rows, phase, how = rows[known], phase[known], how[known]
     _tell_passes(trace.size_bytes[rows], phase, how)
+    generates = np.asarray([each.generates and each.gradients_off for each in readings], dtype=np.bool_)
+    here = np.flatnonzero((phase == FORWARD_PASS) & (how == _BY_NAMES) & generates[trace.stack[rows]])
+    phase[here] = GENERATE
+    owners: dict[str, int] = {}
+    line = np.asarray([owners.setdefault(each.owner, len(owners)) for each in readings], dtype=np.int64)
+    _tell_prompts(trace.size_bytes[rows[here]], line[trace.stack[rows[here]]], here, phase, how)
     return Moments(rows, phase, how)
 
 
@@ -183,6 +190,23 @@ def _tell_passes(size: IntColumn, phase: IntColumn, how: IntColumn) -> None:
     here = told[piece]
     phase[chosen[here]] = np.where(of_prompt, PREFILL, DECODE)[piece[here]]
     how[chosen[here]] = _BY_SIZES
+
+
+def _tell_prompts(size: IntColumn, line: IntColumn, here: IntColumn, phase: IntColumn, how: IntColumn) -> None:
+    """Of the allocations `here` under `generate`: one line allocates much for a prompt, then little for each token.
+
+    What lies between two of such lines is of the pass that the former tells.
+    """
+    order = np.lexsort((size, line))
+    lines, first, count = np.unique(line[order], return_index=True, return_counts=True)
+    usual = size[order][first + count // 2]
+    place = np.searchsorted(lines, line)
+    of_prompt = size >= _PROMPTS_ARE_LARGER * usual[place]
+    told = np.isin(place, place[of_prompt]) & (count[place] >= _FEWEST_APPENDS)
+    latest = np.maximum.accumulate(np.where(told, np.arange(len(here)), -1))
+    known = latest >= 0
+    phase[here[known]] = np.where(of_prompt[latest[known]], PREFILL, DECODE)
+    how[here[known]] = _BY_PROMPT
 
 
 def _annotations(kinds: LifetimeKinds) -> list[Annotation]:

@@ -129,6 +129,8 @@ class StackReading:
     """Frames outside of nested module calls, outermost first: where the program's own loop stands."""
     named_phase: str = ""
     """'prefill', 'decode' or 'load' (an engine that starts) where functions are called so; else empty."""
+    generates: bool = False
+    """Under a function called `generate`: without gradients a forward pass there makes a token."""
     accumulates: bool = False
     """Autograd adds to a parameter's gradient there."""
     runs_again: bool = False
@@ -153,6 +155,7 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
         gradients_off=any(f.function == "decorate_context" and _in_torch(f.file) for f in python),
         position=_position(python),
         named_phase=_named_phase(python),
+        generates=any(frame.function == "generate" and not _in_torch(frame.file) for frame in python),
         accumulates=any("AccumulateGrad" in native.function for native in stack),
         runs_again=_is_of_torchs_thread(python),
     )

@@ -152,6 +152,24 @@ def _generation(prompt: int, tokens: int, function: str = "update", appends: int
     return device
 
 
+def test_a_loop_called_generate_is_told_by_its_prompts_where_nothing_names_a_cache(tmp_path: Path) -> None:
+    """torch.cat leaves no name: keys that grow look like any result of a forward pass."""
+    how = "guessed from the sizes of the passes under a function called generate: a prompt's tensors are larger"
+    generate = [NO_GRAD, frame("generate", "/home/me/serve.py", 30), MAIN]
+    device = Device()
+    for prompt in (600, 900):
+        for length in (prompt, *[1] * 20):
+            for _layer in range(4):
+                where = [frame("forward", "/home/me/net.py", 8), frame("turn", "/home/me/net.py", 5 + (length == 1))]
+                device.free(device.malloc(length * 8192, [LINEAR, *MODULE_CALL, *where, *generate]))
+                device.free(device.malloc((prompt + 1) * 512, [frame("forward", "/home/me/net.py", 9), *generate]))
+    assert _phases(snapshot(device), tmp_path) == [("prefill", how), ("decode", how)] * 2
+    training = [LINEAR, *MODULE_CALL, frame("generate", "/home/me/serve.py", 30), MAIN]
+    device = Device()
+    _allocate(device, 20, training)
+    assert [name for name, _ in _phases(snapshot(device), tmp_path)] == ["forward"]
+
+
 @pytest.mark.parametrize("appends", [1, 2])
 def test_a_prompts_pass_is_told_from_those_of_single_tokens(appends: int, tmp_path: Path) -> None:
     """A value is appended right after its key, with no work between."""
