@@ -232,11 +232,11 @@ def _largest(budget: Budget, facts: FactSet) -> str | None:
     grown = facts.value("growth.bytes", budget.where) if budget.where in facts.members(Scope.DEVICE) else None
     if not isinstance(grown, int) or facts.value("growth.steady", budget.where) is not True:
         return said
-    rate = facts.value("growth.bytes_per_second", budget.where)
-    if not isinstance(rate, int) or rate <= 0:
+    seconds = facts.value("growth.seconds", budget.where)
+    if not isinstance(seconds, (int, float)) or seconds <= 0:
         return _("{largest}, and live memory grew by {size}").format(largest=said, size=format_bytes(grown))
     return _("{largest}, and live memory grew by {size} in {time}").format(
-        largest=said, size=format_bytes(grown), time=format_seconds(grown / rate)
+        largest=said, size=format_bytes(grown), time=format_seconds(seconds)
     )
 
 

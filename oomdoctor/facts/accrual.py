@@ -18,6 +18,7 @@ from ..model.snapshot import Snapshot
 from ..model.source import Source
 from .census import largest_holder, speaking_censuses
 from .device_records import snapshot_of
+from .steadiness import rate
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:
@@ -43,9 +44,8 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             gained = round(holder.bytes * found.share_in_recording)
             facts.put("growth.steady", True, source, member)
             facts.put("growth.bytes", gained, source, member)
-            facts.put(
-                "growth.bytes_per_second", round(gained / found.seconds) if found.seconds else None, source, member
-            )
+            facts.put("growth.seconds", found.seconds or None, source, member)
+            facts.put("growth.bytes_per_second", rate(gained, found.seconds), source, member)
 
 
 def _can_keep(groups: Sequence[CensusGroup]) -> bool:

@@ -17,7 +17,7 @@ from ..model.facts import FactSet
 from ..model.source import Source
 from .deriver import device_member, member_namer
 from .devices import name_of, readings_by_device, who
-from .steadiness import Rise, steady_rise
+from .steadiness import Rise, rate, steady_rise
 
 _FEWEST_POINTS = 6
 _LEVEL = 0.03
@@ -83,7 +83,7 @@ def _put_course(readings: list[DeviceReading], member: str, facts: FactSet) -> N
     if rise.steady:
         facts.put("device.rise_bytes", rise.gained_bytes, source, member)
         if dated and rise.seconds > 0:
-            facts.put("device.rise_bytes_per_second", round(rise.bytes_per_second), source, member)
+            facts.put("device.rise_bytes_per_second", rate(rise.gained_bytes, rise.seconds), source, member)
 
 
 def _is_level(points: Points) -> bool:

@@ -12,6 +12,7 @@ from ..language import N_
 from ..model.facts import FactSet
 from ..model.snapshot import ACTIONS, SnapshotOom
 from ..model.source import Source
+from .steadiness import rate
 
 _ALLOC = ACTIONS.index("alloc")
 _CACHE_OWNERS = "cache owners"
@@ -76,8 +77,8 @@ def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
     if not found.steady:
         return
     facts.put("growth.bytes", found.gained_bytes, source, member)
-    if found.seconds:
-        facts.put("growth.bytes_per_second", round(found.gained_bytes / found.seconds), source, member)
+    facts.put("growth.seconds", found.seconds or None, source, member)
+    facts.put("growth.bytes_per_second", rate(found.gained_bytes, found.seconds), source, member)
     facts.put("growth.top_retains_graph", found.retains_graph, source, member)
     facts.put("growth.unfinished_bytes", found.unfinished_bytes or None, source, member)
     if found.top_owner is not None:

@@ -13,7 +13,7 @@ from ..model.units import format_bytes
 from .deriver import computed
 from .frames import describe, users_frame
 from .host_errors import last_host_error
-from .steadiness import steady_rise
+from .steadiness import rate, steady_rise
 from .until import (
     LAST_SAMPLES,
     points_until_failure,
@@ -95,7 +95,7 @@ def _put_samples(run: RunRecord, facts: FactSet) -> None:
     facts.put("host.growth_steady", rise.steady, source)
     if rise.steady:
         facts.put("host.growth_bytes", rise.gained_bytes, source)
-        facts.put("host.growth_bytes_per_second", round(rise.bytes_per_second), source)
+        facts.put("host.growth_bytes_per_second", rate(rise.gained_bytes, rise.seconds), source)
 
 
 def _last(values: Iterable[int | None]) -> int | None:

@@ -20,6 +20,15 @@ _LEAST_LATE_GAIN = 0.1
 _LEAST_FLOOR_GAIN = 0.25
 
 
+_LEAST_SECONDS_OF_A_RATE = 1.0
+"""Over less, so much `per second` is what nobody saw: then the bytes and the time are told."""
+
+
+def rate(gained_bytes: float, seconds: float | None) -> int | None:
+    """Bytes per second; None over too short a time, or where the time is not known."""
+    return None if not seconds or seconds < _LEAST_SECONDS_OF_A_RATE else round(gained_bytes / seconds)
+
+
 @dataclass(frozen=True)
 class Rise:
     """What a curve does from its first settled point to its last."""
@@ -27,11 +36,6 @@ class Rise:
     steady: bool
     gained_bytes: int
     seconds: float
-
-    @property
-    def bytes_per_second(self) -> float:
-        """Mean slope; 0 where no time passed."""
-        return self.gained_bytes / self.seconds if self.seconds > 0 else 0.0
 
 
 def steady_rise(points: Sequence[tuple[float, int]]) -> Rise | None:

@@ -134,7 +134,7 @@ def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> 
         ("keys and values", 20, {}, "83 % of 24.00 GiB was keys and values; 2.00 GiB asked for."),
         (
             "keys and values", 20,
-            {"growth__steady": True, "growth__bytes": 18 * GIB, "growth__bytes_per_second": GIB // 100},
+            {"growth__steady": True, "growth__bytes": 18 * GIB, "growth__seconds": 1800.0},
             "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB in 30 min; 2.00 GiB asked for.",
         ),
         (

@@ -68,10 +68,10 @@ def test_fragmentation_shows_as_enough_idle_memory_in_no_one_piece(tmp_path: Pat
     assert _of(facts, "growth.steady", "allocator.history_complete") == (False, True)
 
 
-def test_growth_has_a_rate_where_one_event_has_no_time(tmp_path: Path) -> None:
+def test_growth_has_a_time_where_one_event_has_no_time(tmp_path: Path) -> None:
     content = snapshot(programs.kept_outputs())
     del content["device_traces"][0][3]["time_us"]
-    assert _of(_facts(read_snapshot(write(tmp_path / "s.pickle", content))), "growth.bytes_per_second") != (None,)
+    assert _of(_facts(read_snapshot(write(tmp_path / "s.pickle", content))), "growth.seconds") != (None,)
 
 
 def test_a_store_that_is_filled_is_told_and_no_leak(tmp_path: Path) -> None:
