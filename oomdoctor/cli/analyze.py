@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ..errors import UsageError
 from ..language import _, told
 from .bundle_reports import configuration_of
 from .command import SpokenCommand
@@ -76,11 +77,14 @@ def analyze(
     from ..diagnose import diagnose
     from ..model.diagnosis import Confidence
 
+    if card_bytes == 0:
+        raise UsageError(_("--gpu is the memory of a card, such as 80GiB"))
+    spare_inputs(output, paths)
     chosen = output_format or default_format(output)
     configuration = None if model is None else configuration_of(model)
     if configuration is not None:
         paths = (*paths, str(configuration))
-    spare_inputs(output, paths)
+        spare_inputs(output, paths)
     stdin = sys.stdin.buffer if "-" in paths and sys.stdin is not None else None
     with progress_bar() as bar:
         diagnosis = diagnose(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SUFFIX = {"perfetto": ".trace.json", "csv": ".csv", "parquet": ".parquet", "viewer": ".viewer.pickle"}
 _TABLES = ("allocations", "events", "segments", "blocks", "stacks")
+_LEAST = "64KiB"
+_OF_TABLES = ("csv", "parquet")
 
 
 @click.command(cls=SpokenCommand)
@@ -33,24 +35,30 @@ _TABLES = ("allocations", "events", "segments", "blocks", "stacks")
     "torch's own viewer (pytorch.org/memory_viz) opens, whatever protocol or compression the "
     "original has.",
 )
-@click.option("--table", type=click.Choice(_TABLES), default="allocations", show_default=True, help="For csv, parquet.")
+@click.option("--table", type=click.Choice(_TABLES), show_default=_TABLES[0], help="For csv, parquet.")
 @click.option(
     "--at-least",
     "least",
-    default="64KiB",
-    show_default=True,
+    show_default=_LEAST,
     metavar="SIZE",
     help="For perfetto: smaller allocations are counted, but get no slice of their own.",
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Default: named after the snapshot, in this folder.")
 @language_option
-def export(snapshot: Path, form: str, table: str, least: str, output: Path | None) -> None:
+def export(snapshot: Path, form: str, table: str | None, least: str | None, output: Path | None) -> None:
     """Write a PyTorch memory SNAPSHOT (or the one in a folder) in a form that other tools read.
 
     Exit status: 0 written; 2 wrong usage; 3 no snapshot could be read.
     """
     from ..model.units import parse_size
 
+    if table is not None and form not in _OF_TABLES:
+        raise UsageError(
+            _("--table is for {forms}: {form} holds the whole snapshot").format(forms=", ".join(_OF_TABLES), form=form)
+        )
+    if least is not None and form != "perfetto":
+        raise UsageError(_("--at-least is for perfetto: {form} holds allocations of every size").format(form=form))
+    table, least = table or _TABLES[0], least or _LEAST
     try:
         least_bytes = parse_size(least)
     except ValueError:
@@ -62,7 +70,7 @@ def export(snapshot: Path, form: str, table: str, least: str, output: Path | Non
     path = _snapshot_file(snapshot)
     _refuse_archive(path)
     name = path.name.removesuffix(".gz").removesuffix(".pickle").removesuffix(".pkl")
-    part = f".{table}" if form in ("csv", "parquet") else ""
+    part = f".{table}" if form in _OF_TABLES else ""
     target = output or Path(f"{name}{part}{_SUFFIX[form]}")
     spare_inputs(target, [path], _("is the snapshot itself"))
     try:

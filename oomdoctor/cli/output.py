@@ -22,7 +22,14 @@ FORMATS = ("terminal", "html", "json", "markdown")
 _DUMB = ("dumb", "unknown")
 REPORT_FORMATS = (*FORMATS, "slack", "jira")
 """Those of a report, which is pasted into tickets and messages."""
-_BY_SUFFIX = {".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "terminal"}
+_BY_SUFFIX = {
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "terminal",
+}
 
 if TYPE_CHECKING:
     from ..model.diagnosis import Diagnosis
@@ -46,8 +53,21 @@ class FormName(_Choice):
 
 
 def default_format(output: Path | None, otherwise: str = "html") -> str:
-    """One of FORMATS: by the suffix of the file; on standard output the summary, which is plain text in a pipe."""
-    return "terminal" if output is None else _BY_SUFFIX.get(output.suffix.lower(), otherwise)
+    """One of FORMATS: by the suffix of the file; on standard output the summary, which is plain text in a pipe.
+
+    Raises UsageError for a suffix that names no form of ours: HTML in a `.pdf` opens nowhere.
+    """
+    if output is None:
+        return "terminal"
+    suffix = output.suffix.lower()
+    if suffix and suffix not in _BY_SUFFIX:
+        known = ", ".join(_BY_SUFFIX)
+        raise UsageError(
+            _("{suffix} names no form of a report (known: {known}); choose one with --format").format(
+                suffix=output.suffix, known=known
+            )
+        )
+    return _BY_SUFFIX.get(suffix, otherwise)
 
 
 def is_plain() -> bool:

@@ -127,6 +127,8 @@ class Child:
                 setsigdef=_IGNORED_BY_PYTHON,
             )
 
+        if not command[0]:
+            raise CannotStart(127, _("'': command not found: an empty name, as a variable that is not set leaves it"))
         try:
             try:
                 pid = spawn(tuple(command))

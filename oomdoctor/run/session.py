@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,7 +224,19 @@ def _name_of(command: Sequence[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "run"
+    """As a folder may be called everywhere: letters of any script, digits, `.`, `_` and `-`."""
+    kept = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else " " for each in name)
+    plain = re.sub(r"[ -]+", "-", kept).strip("-.")[:_LONGEST_NAME]
+    while len(plain.encode("utf-8")) > _LONGEST_NAME_BYTES:
+        plain = plain[:-1]
+    try:
+        os.fsencode(plain)
+    except UnicodeEncodeError:  # a locale that cannot spell it
+        plain = plain.encode("ascii", "ignore").decode().strip("-.")
+    return plain or "run"
+
+
+_LONGEST_NAME, _LONGEST_NAME_BYTES = 60, 150
 
 
 def _start_watch(
