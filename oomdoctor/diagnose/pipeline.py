@@ -12,6 +12,7 @@ from ..errors import OomdoctorError
 from ..estimate.kept import kept_model
 from ..estimate.model_input import Model, read_model
 from ..facts import derive_all
+from ..facts.activity import ended_of_something_else
 from ..facts.budget import budgets, with_moments
 from ..facts.chronology import BY_TIME, chronological
 from ..facts.courses import all_courses
@@ -105,7 +106,8 @@ def diagnose_evidence(
         incidents = explained(evidence, incidents, in_focus, findings, verdict, playbook, decide)
     in_words = not (quoted or evidence.snapshots or evidence.runs)  # as the precedents are
     in_words = in_words and not figures_are_set_aside(evidence)
-    if in_words and (verdict is Verdict.OUT_OF_MEMORY or (verdict is Verdict.UNDETERMINED and not in_focus)):
+    unknown_end = verdict is Verdict.UNDETERMINED and not in_focus and not ended_of_something_else(told)
+    if in_words and (verdict is Verdict.OUT_OF_MEMORY or unknown_end):
         findings = (*findings, *by_precedent(playbook, facts, findings))
     windows = recorded_windows(evidence)
     diagnosis = Diagnosis(

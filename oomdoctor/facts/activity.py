@@ -93,6 +93,25 @@ def memory_exceptions(evidence: Evidence) -> tuple[LogEvent, ...]:
     return about or exceptions
 
 
+def ended_of_something_else(evidence: Evidence) -> bool:
+    """Whether every traceback ends in an error of Python's own that is never raised for want of memory."""
+    exceptions = evidence.of_kind(EventKind.EXCEPTION)
+    return bool(exceptions) and all(
+        _about_memory(event) is False and (event.word("exception_type") or "").rpartition(".")[2] in _NEVER_FOR_MEMORY
+        for event in exceptions
+    )
+
+
+_NEVER_FOR_MEMORY = frozenset(
+    {
+        "AssertionError", "AttributeError", "FileExistsError", "FileNotFoundError", "ImportError", "IndentationError",
+        "IndexError", "IsADirectoryError", "KeyError", "ModuleNotFoundError", "NameError", "NotADirectoryError",
+        "NotImplementedError", "PermissionError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError",
+        "UnicodeDecodeError", "UnicodeEncodeError", "ZeroDivisionError",
+    }
+)  # fmt: skip
+
+
 def _about_memory(event: LogEvent) -> bool:
     words = f"{event.word('exception_type') or ''} {event.word('message') or ''}".lower()
     return any(word in words for word in _MEMORY_WORDS)

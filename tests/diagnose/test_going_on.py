@@ -83,3 +83,10 @@ def test_every_number_that_can_be_set_already_says_where_it_goes():
         if wanted.knob in _SET_NOW and not wanted.go and wanted.value.outline().replace(".", "", 1).isdecimal()
     ]
     assert plain == []
+
+
+@pytest.mark.parametrize("error", ["KeyError: 'labels'", "ModuleNotFoundError: No module named 'apex'", "IndexError: 3"])
+def test_an_error_that_is_never_for_want_of_memory_is_likened_to_no_report(error):
+    found = ask(f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n{error}\n')
+    assert found.findings == ()
+    assert f"ended with {error.partition(':')[0]}" in found.summary
