@@ -14,6 +14,7 @@ from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 from ..model.source import Source
 from .deriver import computed
 from .incidents import is_vanished_worker
+from .otherwise import other_end
 from .until import was_killed
 
 _TIMED_OUT = 124
@@ -56,6 +57,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     if count == 0 and evidence.runs:
         facts.put("exit.no_kill_counted", True, computed(name))
     _put_ended_from_outside(evidence, facts)
+    told = None if evidence.runs else other_end(evidence)
+    if told is not None:
+        facts.put("exit.ended_by", told.word("how"), told.source)
     _put_recovered(evidence, facts)
 
 

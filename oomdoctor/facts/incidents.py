@@ -16,6 +16,7 @@ from .deriver import NAMED_BACKENDS, device_member, member_namer
 from .focus import focus, others
 from .host_errors import is_host_error, joined_by, last_host_error, own_host_errors
 from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, same_request, says
+from .otherwise import other_end, words_for
 from .tensor_size import requested_bytes
 from .until import shared_memory_ran_out, stalled_on_memory, was_killed
 
@@ -169,6 +170,9 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
     explained = _killed_for_memory(evidence)
     sized = {e.source.path for e in evidence.of_kind(EventKind.DEVICE_OOM) if e.size("requested_bytes") is not None}
     stated = [e for e in evidence.events if e.kind in _STATES_A_KILL or e.fields.get("oom_stated") is True]
+    end = None if evidence.runs else other_end(evidence)
+    if end is not None:
+        yield end, Incident(end.time_seconds, _place(end), words_for(end), str(end.source), is_memory=False)
     for event in evidence.events:
         words = _of_killed_process(event, evidence) or _words_for(event, evidence)
         requested = requested_bytes(event)

@@ -449,6 +449,8 @@ _SPECS = (
     FactSpec("exit.restarts", C, INCIDENT, "times the container had been restarted by then"),
     FactSpec("exit.no_kill_counted", FLAG, INCIDENT, "the kernel killed no process of the cgroup (where that is not counted: of the machine) for want of memory"),
     FactSpec("exit.ended_from_outside", FLAG, INCIDENT, "a signal from outside or a timeout ended the command, and nothing of its own speaks of memory"),
+    FactSpec("exit.ended_by", NAME, INCIDENT, "what ended it, where nothing that failed is told: its system's limits, or how it crashed",
+             names=("time-limit", "preemption", "cancelled", "deadline", "disk", "node-failure", "segmentation-fault", "abort", "illegal-instruction", "status")),
     FactSpec("exit.recovered", FLAG, INCIDENT, "the program says that it went on after the failure"),
     FactSpec("exit.ended_otherwise", TEXT, INCIDENT, "error, not about memory, of which the program ended after it had gone on"),
     FactSpec("exit.recovery_failed", FLAG, INCIDENT, "it said so, and a traceback stands after that which is cut off before it says of what"),

@@ -106,6 +106,9 @@ class EventKind(str, Enum):
     RECOVERED = "recovered"
     """The program says, or shows by its steps, that it went on after an OOM: how (retry|fallback|skipped-batch|
     smaller-batch|went-on|restart: another start of it did, the one that failed did not), engine"""
+    ENDED = "ended"
+    """The end of a program that is not told as one of memory: how (time-limit|preemption|cancelled|deadline|disk|node-failure|
+    segmentation-fault|abort|illegal-instruction|status), reported_by, exit_code"""
     # --- engines (each with engine: vllm|sglang|llama.cpp|ollama|tgi|lmdeploy|tensorrt-llm|deepspeed|mlc|mlx|…) -
     ENGINE_START = "engine-start"
     """version, options (tuple of (name, value) as printed, long names without dashes), ignored_options (names the engine says

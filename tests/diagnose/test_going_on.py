@@ -85,7 +85,9 @@ def test_every_number_that_can_be_set_already_says_where_it_goes():
     assert plain == []
 
 
-@pytest.mark.parametrize("error", ["KeyError: 'labels'", "ModuleNotFoundError: No module named 'apex'", "IndexError: 3"])
+@pytest.mark.parametrize(
+    "error", ["KeyError: 'labels'", "ModuleNotFoundError: No module named 'apex'", "IndexError: 3"]
+)
 def test_an_error_that_is_never_for_want_of_memory_is_likened_to_no_report(error):
     found = ask(f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n{error}\n')
     assert found.findings == ()
