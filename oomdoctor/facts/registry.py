@@ -439,6 +439,8 @@ _SPECS = (
     FactSpec("host.largest_holder_is_container", FLAG, INCIDENT, "it is a list, dict or other container that can grow"),
     FactSpec("host.failing_line", TEXT, INCIDENT, "line of the user's code that asked for the memory"),
     # how it ended
+    FactSpec("program.language", NAME, INCIDENT, "what the program that failed is written in",
+             names=("python", "java", "node", "go", "rust", "c++", "r", "julia", "ruby", "dotnet")),
     FactSpec("exit.status", C, INCIDENT, "exit status of the command"),
     FactSpec("exit.signal", C, INCIDENT, "signal that ended the command"),
     FactSpec("exit.killed", FLAG, INCIDENT, "a process was killed with SIGKILL"),

@@ -60,6 +60,8 @@ WITHOUT = {
     "FRG004-start-afresh": ORDER,
     "KV012-close-programs": ORDER,
     "HST010-one-after-another": ORDER,
+    "HST003-in-pieces-elsewhere": OWN_WORDS,
+    "HST007-do-not-keep-elsewhere": OWN_WORDS,
     "OVH008-free-the-device": ORDER,
 }
 """What has no line to copy, and why."""
