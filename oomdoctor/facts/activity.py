@@ -220,6 +220,10 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
         facts.put("activity.phase", "graph-capture" if what == "graph" else "warm-up", event.source)
         if what in ("sampler", "graph"):
             facts.put("activity.operation", what, event.source)
+    for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
+        step = [StackFrame("", 0, event.word("step") or "", "")]
+        facts.put("activity.operation", operation_of(step), event.source)
+        facts.put("activity.phase", phase_of(step), event.source)
     for event in evidence.of_kind(EventKind.ENGINE_BUFFER_FAILED):
         purpose = event.word("purpose") or ""
         facts.put("activity.phase", _PHASE_OF_PURPOSE.get(purpose), event.source)
@@ -228,10 +232,6 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
             facts.put("activity.phase", "serving", event.source)
     for event in evidence.events:
         facts.put("activity.phase", _PHASE_OF_FAILURE.get(event.kind), event.source)
-    for event in evidence.of_kind(EventKind.ENGINE_STEP_FAILED):
-        step = [StackFrame("", 0, event.word("step") or "", "")]
-        facts.put("activity.operation", operation_of(step), event.source)
-        facts.put("activity.phase", phase_of(step), event.source)
     for event in evidence.of_kind(EventKind.DEVICE_OOM):
         if event.fields.get("served") is True:
             facts.put("activity.phase", "serving", event.source)

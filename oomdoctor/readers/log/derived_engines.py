@@ -1,4 +1,4 @@
-"""What programs built on vLLM and llama.cpp say in words of their own: the plugin for Ascend, stable diffusion."""
+"""What programs built on vLLM and llama.cpp say in words of their own: Ascend, stable diffusion, older ggml."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from ...model.events import EventKind, LogEvent
 from .family import Family, Line, Pattern
-from .forms import Fields, read_fields, reading
+from .forms import Fields, form, read_fields, reading
 from .llamacpp import is_refusal
 from .statement import event_of
 
@@ -41,7 +41,54 @@ def _decoding(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 _DECODED = re.compile(r"\blatents? (?:\d{1,4} )?decoded\b|decode_first_stage completed")
-_DIFFUSION: tuple[Pattern, ...] = (Pattern("decoding ", r"\bdecoding [0-9]{1,4} latents\s*$", _decoding),)
+
+
+def _seeing(match: re.Match[str], line: Line) -> LogEvent | None:
+    """llama.cpp tries its vision encoder with one image, or encodes one, and the buffer for it is refused next."""
+    if any(is_refusal(text) for text in line.following(_REACH)):
+        return event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": "llama.cpp", "step": "vision_encoder"})
+    return None
+
+
+_DIFFUSION: tuple[Pattern, ...] = (
+    Pattern("warmup with image size", r"\bwarmup with image size = \d", _seeing),
+    Pattern("ncoding ", r"^(?:\S{1,40}: )?encoding (?:image|audio|mtmd)\b.{0,40}\.\.\.", _seeing),
+    Pattern("decoding ", r"\bdecoding [0-9]{1,4} latents\s*$", _decoding),
+)
+
+
+# --- llama.cpp's first Metal backend and allocator, and a server that runs it -----------------------------------------
+_ON_METAL = {"data": "weights", "kv": "kv", "eval": "compute", "alloc": "compute", "scr0": "compute", "scr1": "compute"}
+
+
+def _metal_refused(match: re.Match[str], line: Line) -> LogEvent:
+    """Buffers of the first Metal backend by their names."""
+    fields: Fields = {"engine": "llama.cpp", "purpose": _ON_METAL.get(match["what"], "unknown"), "fatal": True}
+    return event_of(EventKind.ENGINE_BUFFER_FAILED, line, {**fields, **read_fields(match)})
+
+
+_GGML: tuple[Pattern, ...] = (
+    form(
+        "llama.cpp",
+        EventKind.ENGINE_BUFFER_FAILED,
+        "CUDA memory allocation error detected",
+        r"^\s*CUDA memory allocation error detected:",
+        purpose="unknown",
+        fatal=True,
+    ),
+    form(
+        "llama.cpp",
+        EventKind.SLOT_TABLE_FULL,
+        '"out of free blocks"',
+        r"n_free_blocks < MAX_FREE_BLOCKS && \"out of free blocks\"",
+    ),
+    reading(
+        "ggml_metal_add_buffer: error: failed to allocate",
+        r"ggml_metal_add_buffer: error: failed to allocate '(?P<what>\w{1,20})\s{0,20}' buffer,"
+        r" size = {requested_bytes:mib} MiB",
+        _metal_refused,
+    ),
+)
 
 
 # --- torch_memory_saver, by which SGLang pauses -----------------------------------------------------------------------
@@ -82,5 +129,6 @@ WRAPPER = Family("xinference", _XINFERENCE)
 FAMILIES: tuple[Family, ...] = (
     Family("vllm-ascend", _ASCEND),
     Family("stable-diffusion.cpp", _DIFFUSION),
+    Family("ggml", _GGML),
     Family("torch-memory-saver", _SAVER),
 )

@@ -40,6 +40,15 @@ _shell = killed("shell", signal=_KILL)
 _HOST = r"(?:[\w.-]{0,60}[0-9]: )?"
 """What pdsh, `srun --label` and launchers of many machines put before a line: a number or a machine's name."""
 
+
+def _shut_down(match: re.Match[str], line: Line) -> LogEvent | None:
+    """TGI's launcher on its process. A bus error: a page of a mapped file or of shared memory was not there."""
+    if int(match["signal"]) == signals.SIGBUS:
+        return event(EventKind.SHM_EXHAUSTED, line, signal=int(signals.SIGBUS), reason_unstated=True)
+    found = killed("tgi")(match, line)
+    return found if isinstance(found, LogEvent) else None
+
+
 FAMILY = Family(
     "kills",
     (
@@ -87,6 +96,11 @@ FAMILY = Family(
             killed("shell", signal=int(signals.SIGBUS)),
         ),
         # --- launchers
+        Pattern(
+            "was signaled to shutdown with signal",
+            r"\b(?P<program>\w{1,20} process) was signaled to shutdown with signal (?P<signal>\d{1,2})\b",
+            _shut_down,
+        ),
         Pattern(
             "failed (exitcode",
             r"failed \(exitcode: (?P<exit>-?\d{1,5})\)(?: local_rank: \d{1,6} \(pid: (?P<pid>\d{1,10})\)"

@@ -430,7 +430,7 @@ _FAILED: tuple[Pattern, ...] = (
     _form(
         EventKind.PINNED_ALLOCATION_FAILED,
         " of pinned memory",
-        r"failed to allocate {requested_bytes:mib} MiB of pinned memory",
+        r"failed to allocate {requested_bytes:mib} Mi?B of pinned memory",
         recovered=True,
     ),
     _form(

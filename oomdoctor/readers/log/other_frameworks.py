@@ -148,11 +148,22 @@ def _opencl_host(match: re.Match[str], line: Line) -> LogEvent:
     return event(EventKind.HOST_ALLOCATION_FAILED, line, allocator="opencl")
 
 
-def _banks(match: re.Match[str], line: Line) -> LogEvent:
+_BANKS = re.compile(
+    r"Not enough space to allocate \d{1,20} B (?P<type>\w{1,20}) buffer across (?P<banks>\d{1,6}) banks,"
+    r" where each bank needs to store (?P<share>\d{1,20}) B(?:, but bank size is (?P<bank>\d{1,20}) B"
+    r"(?: \(allocated: (?P<held>\d{1,20}) B, free: (?P<free>\d{1,20}) B)?)?"
+)
+"""The sentence, which terminals and reports break into lines."""
+
+
+def _banks(begun: re.Match[str], line: Line) -> LogEvent | None:
     """tt-metal spreads a buffer evenly over the banks of the device; each bank must hold its share in one piece.
 
     L1 is the memory inside the cores. What is free of a bank is idle in its allocator, like blocks that are cached.
     """
+    match = _BANKS.search(" ".join([line.text, *(text.strip() for text in line.following(3))]))
+    if match is None:
+        return None
     share, banks = int(match["share"]), int(match["banks"])
     if match["type"] == "L1":
         limit = integer(match["bank"])
@@ -306,9 +317,7 @@ FAMILY = Family(
         ),
         Pattern(
             "Not enough space to allocate ",
-            r"Not enough space to allocate \d{1,20} B (?P<type>\w{1,20}) buffer across (?P<banks>\d{1,6}) banks,"
-            r" where each bank needs to store (?P<share>\d{1,20}) B(?:, but bank size is (?P<bank>\d{1,20}) B"
-            r"(?: \(allocated: (?P<held>\d{1,20}) B, free: (?P<free>\d{1,20}) B)?)?",
+            r"Not enough space to allocate \d{1,20} B \w{1,20} buffer",
             _banks,
         ),
         Pattern(

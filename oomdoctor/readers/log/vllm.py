@@ -180,23 +180,27 @@ _PROFILE: tuple[Pattern, ...] = (
         r"Free memory on device (?:\w{1,12}:{device:n} )?\({free_bytes:gib}/{total_bytes:gib} GiB\) on startup"
         r" is less than desired GPU memory utilization(?: \({utilization:x}, {wanted_bytes:gib} GiB\))?",
     ),
-    _form(
-        EventKind.ENGINE_NEIGHBOUR_CHANGED,
+    reading(
         "Error in memory profiling",
         r"Error in memory profiling\."
         r"(?: Initial free memory {initial_free_bytes:size}, current free memory {current_free_bytes:size})?",
+        lambda match, line: _over_lines(EventKind.ENGINE_NEIGHBOUR_CHANGED, match, line),
     ),
 )
 
 
 # --- the KV pool ------------------------------------------------------------------------------------------------------
 def _too_small(match: re.Match[str], line: Line) -> LogEvent:
+    return _over_lines(EventKind.ENGINE_KV_TOO_SMALL, match, line)
+
+
+def _over_lines(kind: EventKind, match: re.Match[str], line: Line) -> LogEvent:
     """A long sentence: where it was pasted with line breaks, its figures are on the next lines."""
     fields = read_fields(match)
     joined = " ".join([line.text, *(text.strip() for text in line.following(3))])
     if found := match.re.search(joined):
         fields = {**read_fields(found), **fields}
-    return event_of(EventKind.ENGINE_KV_TOO_SMALL, line, {"engine": _ENGINE, **fields})
+    return event_of(kind, line, {"engine": _ENGINE, **fields})
 
 
 def _no_blocks(match: re.Match[str], line: Line) -> LogEvent | None:
