@@ -50,7 +50,16 @@ def _seeing(match: re.Match[str], line: Line) -> LogEvent | None:
     return None
 
 
+def _in_tiles(match: re.Match[str], line: Line) -> LogEvent | None:
+    """The bar of a tiled VAE is the last before an error."""
+    step = "vae_decode" if match["half"] == "Decoder" else "vae_encode"
+    if any("out of memory" in text for text in line.following(_REACH)):
+        return event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": "other", "step": step})
+    return None
+
+
 _DIFFUSION: tuple[Pattern, ...] = (
+    Pattern("Tiled VAE]: Executing ", r"\[Tiled VAE\]: Executing (?P<half>Encoder|Decoder) Task Queue", _in_tiles),
     Pattern("warmup with image size", r"\bwarmup with image size = \d", _seeing),
     Pattern("ncoding ", r"^(?:\S{1,40}: )?encoding (?:image|audio|mtmd)\b.{0,40}\.\.\.", _seeing),
     Pattern("decoding ", r"\bdecoding [0-9]{1,4} latents\s*$", _decoding),
@@ -87,6 +96,16 @@ _GGML: tuple[Pattern, ...] = (
         r"ggml_metal_add_buffer: error: failed to allocate '(?P<what>\w{1,20})\s{0,20}' buffer,"
         r" size = {requested_bytes:mib} MiB",
         _metal_refused,
+    ),
+)
+
+
+# --- engines in Rust on candle, whose backtraces name functions only --------------------------------------------------
+_CANDLE: tuple[Pattern, ...] = (
+    Pattern(
+        "candle_nn::var_builder::",
+        r"^\s*(?P<number>\d{1,3}): .{0,80}\bcandle_nn::var_builder::",
+        lambda match, line: event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": "other", "step": "load_weights"}),
     ),
 )
 
@@ -130,5 +149,6 @@ FAMILIES: tuple[Family, ...] = (
     Family("vllm-ascend", _ASCEND),
     Family("stable-diffusion.cpp", _DIFFUSION),
     Family("ggml", _GGML),
+    Family("candle", _CANDLE),
     Family("torch-memory-saver", _SAVER),
 )

@@ -486,6 +486,11 @@ _SERVING: tuple[Pattern, ...] = (
         "failed to decode, ret = 1",
         r"llama_decode: failed to decode, ret = 1$",
     ),
+    _form(
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
+        "ould not find a KV slot for",
+        r"[Cc]ould not find a KV slot for (?:the|a) batch \(try reducing the size of the batch or increase the context",
+    ),
     _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "NoKvSlot", r"llama_decode failed: '?NoKvSlot\b"),
     _form(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "ontext size has been exceeded", r"[Cc]ontext size has been exceeded"),
 )

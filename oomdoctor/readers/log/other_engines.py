@@ -19,6 +19,14 @@ _trt = partial(form, "tensorrt-llm")
 
 _TENSORRT_LLM: tuple[Pattern, ...] = (
     _trt(EventKind.ENGINE_START, "TensorRT-LLM version: ", r"TensorRT-LLM version: {version:word}"),
+    _trt(EventKind.ENGINE_START, "[TRT-LLM] [E] Engine building failed", r"\[TRT-LLM\] \[E\] Engine building failed"),
+    _trt(
+        EventKind.ENGINE_BUFFER_FAILED,
+        " bytes of scratch space, but only ",
+        r"requires {requested_bytes:bytes} bytes of scratch space, but only {free_bytes:bytes} is available",
+        purpose="workspace",
+        fatal=True,
+    ),
     _trt(EventKind.ENGINE_WEIGHTS, "Loaded engine size: ", r"Loaded engine size: {weights_bytes:mib} MiB"),
     _trt(
         EventKind.ENGINE_MEMORY_TABLE,

@@ -91,6 +91,10 @@ _JSON_RANK = re.compile(r'"(?:rank|global_rank|RANK)" ?: ?"?(\d{1,6})"?(?=[,}\s]
 _JSON_PID = re.compile(r'"(?:pid|process|process_id|_PID)" ?: ?"?(\d{1,10})"?(?=[,}\s])')
 
 
+_OF_MEMORY = re.compile(r"(?i)out of memory|Tried to allocate")
+"""What is wanted of a record, which may stand under any key beside an `"error": "unknown error"`."""
+
+
 def _json_record(match: re.Match[str], line: Stripped) -> None:
     r"""The longest text of a record of a structured log; one that holds several lines is left to `unfold`."""
     texts = [found["text"].removesuffix("\\n") for found in _JSON_TEXT.finditer(line.text)]
@@ -105,7 +109,7 @@ def _json_record(match: re.Match[str], line: Stripped) -> None:
         line.rank = int(found[1])
     if found := _JSON_PID.search(line.text):
         line.pid = int(found[1])
-    if text and "\\n" not in text:
+    if text and "\\n" not in text and (_OF_MEMORY.search(text) or not _OF_MEMORY.search(line.text)):
         line.text = clean(_unescaped(text))
 
 

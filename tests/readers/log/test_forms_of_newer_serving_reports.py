@@ -79,3 +79,50 @@ def test_the_buffer_of_llamacpps_vision_encoder(tmp_path, before):
 def test_a_carve_out_is_a_small_device(tmp_path, total):
     text = f"HIP out of memory. Tried to allocate 72.00 MiB. GPU 0 has a total capacity of {total} of which 10.00 MiB is free. Of the allocated memory 150.00 MiB is allocated by PyTorch, and 80.00 MiB is reserved by PyTorch but unallocated."
     assert first(tmp_path, text) == ("device-smaller", "likely")
+
+
+STATEMENT = "CUDA out of memory. Tried to allocate 768.00 MiB (GPU 0; 11.00 GiB total capacity; 6.00 GiB already allocated; 500.00 MiB free; 6.25 GiB reserved in total by PyTorch)"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"error": "inference failed", "warnings": ["%s"]}',
+        '{"message": "request 7", "level": "error", "detail": "%s"}',
+        '{"error": "%s", "message": "x"}',
+    ],
+)
+def test_the_statement_stands_under_any_key_of_a_record(record):
+    assert only(record % STATEMENT, K.DEVICE_OOM).fields["requested_bytes"] == 768 << 20
+
+
+def test_a_plugin_of_tensorrt_needs_scratch_space(tmp_path):
+    text = "[TRT] [E] Error Code 4: Internal Error (plugin node Model/layers/3/attention requires 90000000000 bytes of scratch space, but only 25000000000 is available. Try increasing the workspace size)"
+    assert first(tmp_path, text) == ("build-limits", "likely")
+
+
+def test_no_slot_for_a_batch_in_the_words_of_a_binding(tmp_path):
+    text = "Error: could not find a KV slot for the batch (try reducing the size of the batch or increase the context)"
+    assert first(tmp_path, text)[0] == "kv-pressure"
+
+
+@pytest.mark.parametrize(("half", "cause"), [("Decoder", "decoder-peak"), ("Encoder", "encoder-peak")])
+def test_the_bar_of_a_tiled_vae_is_the_last(tmp_path, half, cause):
+    text = f"[Tiled VAE]: Executing {half} Task Queue:  31%|###  | 100/320 [00:02<00:04]\n\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 15.00 GiB of which 2.00 GiB is free."
+    assert first(tmp_path, text) == (cause, "likely")
+
+
+def test_a_backtrace_of_candle_that_reads_weights(tmp_path):
+    text = 'Error: DriverError(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")\n   0: candle_core::error::Error::bt\n   1: <candle_nn::var_builder::SimpleBackend as candle_nn::var_builder::Backend>::get\n   2: server::models::llama::Mlp::new'
+    assert first(tmp_path, text) == ("weights-exceed-device", "likely")
+
+
+@pytest.mark.parametrize("function", ["create_shared_weights", "_create_weight_func", "_create_weight"])
+def test_turbomind_makes_its_weights(tmp_path, function):
+    text = f'Traceback (most recent call last):\n  File "/venv/lmdeploy/turbomind/turbomind.py", line 150, in {function}\n    model_comm.create_shared_weights(device_id, rank)\nRuntimeError: [TM][ERROR] CUDA runtime error: out of memory /src/turbomind/utils/memory_utils.cu:32'
+    assert first(tmp_path, text)[0] == "weights-exceed-device"
+
+
+def test_a_vision_transformer_in_remote_code(tmp_path):
+    text = 'Traceback (most recent call last):\n  File "/root/.cache/huggingface/modules/transformers_modules/modeling_some_vit.py", line 90, in forward\n    qkv = torch.stack([q, k, v], dim=2)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total capacity of 22.00 GiB of which 100.00 MiB is free.'
+    assert first(tmp_path, text)[0] == "encoder-peak"
