@@ -33,6 +33,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_failing_line(evidence, facts)
     put_process_limit_reached(evidence.runs, facts)
     _put_bound_hit(facts)
+    _put_shortfall(facts)
 
 
 def _put_messages(evidence: Evidence, facts: FactSet) -> None:
@@ -122,6 +123,27 @@ def _put_failing_line(evidence: Evidence, facts: FactSet) -> None:
         frame = users_frame(frames_of(event))
         if frame is not None:
             facts.put("host.failing_line", describe(frame), event.source)
+
+
+def _put_shortfall(facts: FactSet) -> None:
+    """By the bound that was met: the process's own, a heap's, a job's, else what the machine had available."""
+    request = "host.failed_request_bytes"
+    pairs: list[tuple[tuple[str, ...], str]]
+    if facts.value("host.process_limit_reached") is True:
+        pairs = [((request, "host.failing_process_bytes"), "host.process_limit_bytes")]
+    elif facts.value("host.failed_pool") is not None:
+        pairs = [((request, "host.heap_used_bytes"), "host.heap_limit_bytes")]
+    else:
+        pairs = [(("host.job_used_bytes",), "host.job_limit_bytes"), ((request,), "host.available_bytes")]
+    for wanted, had in pairs:
+        sizes = [facts.size(name) for name in wanted]
+        bound = facts.size(had)
+        if bound is None or any(size is None for size in sizes):
+            continue
+        lacking = sum(size for size in sizes if size is not None) - bound
+        if lacking > 0:
+            facts.put("host.shortfall_bytes", lacking, computed(*wanted, had))
+            return
 
 
 def _put_bound_hit(facts: FactSet) -> None:

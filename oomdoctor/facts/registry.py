@@ -358,6 +358,7 @@ _SPECS = (
     FactSpec("host.total_bytes", B, INCIDENT, "physical memory of the machine"),
     FactSpec("host.available_bytes", B, INCIDENT, "available host memory at the failure (last sample)"),
     FactSpec("host.failed_request_bytes", B, INCIDENT, "host allocation that failed"),
+    FactSpec("host.shortfall_bytes", B, INCIDENT, "what host memory lacked: of the request that failed beyond what was available or allowed, or of what a job used beyond its limit"),
     FactSpec("host.failed_allocator", NAME, INCIDENT, "who asked for it",
              names=("torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp", "java", "v8", "other")),
     FactSpec("host.failed_pool", NAME, INCIDENT, "of a runtime with a heap of its own the part that was full",

@@ -102,6 +102,8 @@ class Remedy:
     """What the input does not show and the remedy depends on, in words: `torch's version`."""
     effect: Effect = Effect.FREES
     """What the change does with these bytes: not every change gives back what is held."""
+    needed_bytes: int | None = None
+    """Where what it frees is not known: the least that it must free to be enough."""
     simulated: str | None = None
     """What became of the failing request with this setting, in a model of the allocator; a sentence."""
 

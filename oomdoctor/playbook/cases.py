@@ -11,7 +11,7 @@ from ..model.diagnosis import Confidence
 from ..model.facts import FactSet, Scope
 from ..model.source import Source
 from .evaluate import Outcome, RuleOutcome
-from .match import outcomes
+from .match import finding_of, outcomes
 from .rule import Case, Rule
 
 DEFAULT_MEMBER = {Scope.DEVICE: "cuda:0", Scope.RANK: "rank:0", Scope.PROCESS: "pid:1"}
@@ -45,6 +45,13 @@ def run_case(rule: Rule, case: Case) -> CaseResult:
     if not tried:
         return CaseResult(rule, case, "unknown", f"no fact is about one {rule.scope.value}")
     best = tried[0]
+    if best.outcome is Outcome.MATCHED and case.frees and best.word == case.expect:
+        worth = {remedy.id: remedy.frees_bytes for remedy in finding_of(best, facts).remedies}
+        for name, wanted in case.frees.items():
+            if name not in worth:
+                return CaseResult(rule, case, f"{best.word}, without the remedy {name}", "")
+            if worth[name] != wanted:
+                return CaseResult(rule, case, f"{best.word}, and {name} is worth {worth[name]}", f"wanted: {wanted}")
     return CaseResult(rule, case, best.word, _why(best, facts))
 
 

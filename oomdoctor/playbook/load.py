@@ -280,7 +280,7 @@ class _RuleReader:
         )
 
     def _case(self, section: Section, number: int) -> Case:
-        section.only(("name", "expect", "facts"), "a case")
+        section.only(("name", "expect", "facts", "frees"), "a case")
         expect = section.text("expect")
         if expect not in OUTCOMES:
             section.entries["expect"].place.refuse(f"the outcome is one of {', '.join(OUTCOMES)}; not {expect!r}")
@@ -292,7 +292,19 @@ class _RuleReader:
                 facts.places[key].refuse(f"there is no fact {key!r}{did_you_mean(key, self.specs)}")
             if spec is not None:
                 values[key] = read_fact(as_scalar(node), spec)
-        return Case(section.text("name", f"case {number}"), expect, values, section.place)
+        freed = section.section("frees")
+        frees = {key: _size_of(as_scalar(node)) for key, node in (freed.entries if freed else {}).items()}
+        return Case(section.text("name", f"case {number}"), expect, values, section.place, frees)
+
+
+def _size_of(scalar: Scalar) -> int | None:
+    """A size as a case writes it; `unknown` is None. Raises RuleError otherwise."""
+    if scalar.text.strip() == "unknown":
+        return None
+    try:
+        return parse_size(scalar.text.strip().replace("_", ""))
+    except ValueError:
+        scalar.place.refuse(f"{scalar.text!r} is no size")
 
 
 def read_fact(scalar: Scalar, spec: FactSpec) -> FactValue:

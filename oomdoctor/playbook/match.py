@@ -20,6 +20,16 @@ from .terms import Lookup
 
 HEADROOM = 1.1
 """A remedy is enough when it frees the shortfall and a tenth more."""
+_ONE_REQUEST_DECIDES = frozenset(
+    cause
+    for cause, family in FAMILY_OF.items()
+    if family in ("activation", "neighbour", "multi-gpu", "overhead", "limits", "host")
+    and cause not in ("graph-capture", "lora-adapters", "greedy-reservation", "host-leak")
+)
+"""Causes of which the request that failed says how much is lacking."""
+_MORE_TO_COME = ("load", "init", "kv-allocation", "graph-capture", "optimizer-step", "profile")
+"""Phases in which further requests follow the one that failed, before anything is given back."""
+_MEASURED_BY_BYTES = (Effect.FREES, Effect.SPARES, Effect.LEAVES)
 
 
 def match_rules(playbook: Playbook, facts: FactSet) -> tuple[Finding, ...]:
@@ -98,6 +108,15 @@ def _order(each: tuple[Remedy, bool]) -> tuple[int, bool]:
     return (1 if remedy.enough is None else 0 if remedy.enough else 2), waits
 
 
+def _unmeasured(remedies: Sequence[Remedy]) -> bool:
+    """Whether of some change neither its bytes are known nor whether it is enough."""
+    return any(each.frees_bytes is None and each.enough is None and each.simulated is None for each in remedies)
+
+
+def _watches(asked: Sequence[ToConfirm]) -> bool:
+    return any("oomdoctor run" in item.command for item in asked)
+
+
 class _Writer:
     """Fills the texts of one rule that matched."""
 
@@ -111,6 +130,8 @@ class _Writer:
         if self.outcome.confidence is None:
             raise ValueError(f"{rule.id} did not match")
         owner = words.owner or rule.owner
+        remedies = tuple(each for each, _waits in sorted(self._remedies(), key=_order))
+        asked = tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm)
         return Finding(
             rule=rule.id,
             cause=rule.cause,
@@ -121,12 +142,19 @@ class _Writer:
             explain=self._fill(words.explain or rule.explain),
             owner=self._fill(owner) if owner is not None and owner.complete(self.lookup) else None,
             evidence=self._evidence(),
-            remedies=tuple(each for each, _waits in sorted(self._remedies(), key=_order)),
+            remedies=remedies,
             not_remedies=(*self._simulated_in_vain(), *self._not_remedies()),
-            to_confirm=tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm),
+            to_confirm=(*asked, *(self._what_would_tell() if _unmeasured(remedies) and not _watches(asked) else ())),
             explains_bytes=self._bytes(rule.explains),
             degraded=rule.degraded is not None and rule.degraded.value(self.lookup) is True,
         )
+
+    def _what_would_tell(self) -> tuple[ToConfirm, ...]:
+        """The evidence for the bytes of the changes of which they are not known."""
+        if FAMILY_OF[self.rule.cause] == "not-oom":
+            return ()
+        what = _("How much each change frees: who holds the memory at its peak, and how much that is")
+        return (ToConfirm(what, "oomdoctor run -- <your command>"),)
 
     def _fill(self, template: Template) -> str:
         return tidy(template.fill(self.lookup, _("unknown")))
@@ -189,16 +217,18 @@ class _Writer:
                 frees = next((found for found in (left, spared, peak) if found is not None), None)
                 does = Effect.LEAVES if left is not None else Effect.SPARES if spared is not None else does
             unseen = self._undecided(remedy)
+            enough = self._enough(remedy, frees) if effect is None else effect.enough
             made = Remedy(
                 id=remedy.id,
                 do=self._fill(self.words.do.get(remedy.id, remedy.do)),
                 set=setting,
                 frees_bytes=frees,
-                enough=self._enough(remedy, frees) if effect is None else effect.enough,
+                enough=enough,
                 cost=self.words.cost.get(remedy.id, remedy.cost),
                 source=remedy.source,
                 check_first=tuple(spec.meaning for spec in unseen),
                 effect=does,
+                needed_bytes=self._needed(remedy) if frees is None and enough is None else None,
                 simulated=None if effect is None else effect.text,
             )
             yield made, any(spec.type is not FactType.VERSION for spec in unseen)
@@ -222,6 +252,23 @@ class _Writer:
         if frees is None or shortfall is None or isinstance(shortfall, str):
             return None
         return frees > 0 and frees >= HEADROOM * shortfall
+
+    def _needed(self, remedy: RuleRemedy) -> int | None:
+        """The least that a change must free, or not ask for, to be enough: what was lacking and the headroom.
+
+        None where the failure is one of many requests still to come (loading, a store that grows), and for changes
+        that lift a cap, join what is idle or serve an engine's pool: these are not measured by that.
+        """
+        if self.rule.cause not in _ONE_REQUEST_DECIDES or remedy.effect not in _MEASURED_BY_BYTES:
+            return None
+        if self.facts.value("activity.phase") in _MORE_TO_COME:
+            return None
+        named = [("oom.shortfall_bytes", self.member), ("oom.largest_shortfall_bytes", None)]
+        if FAMILY_OF[self.rule.cause] == "host":
+            named.insert(0, ("host.shortfall_bytes", None))
+        known = (self.facts.value(name, member) for name, member in named)
+        lacking = next((found for found in known if found is not None), None)
+        return round(HEADROOM * lacking) if isinstance(lacking, int) and lacking > 0 else None
 
     def _setting(self, wanted: KnobValue | None) -> Setting | None:
         """The setting as the version seen spells it; one without lines does not exist there."""

@@ -85,6 +85,8 @@ class Case:
     facts: Mapping[str, FactValue]
     """By `name` or `name@member`."""
     place: Place
+    frees: Mapping[str, int | None] = field(default_factory=dict)
+    """What remedies, by their ids, must be worth in bytes; None: not known."""
 
 
 @dataclass(frozen=True)

@@ -201,11 +201,10 @@ def _effect(remedy: Remedy) -> str:
     if remedy.simulated is not None:
         return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
-        return {
-            True: _("Enough by itself."),
-            False: _("Not enough by itself."),
-            None: _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN)),
-        }[remedy.enough]
+        unknown = _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN))
+        if remedy.needed_bytes is not None:
+            unknown = f"{unknown} {_('At least {size} is needed.').format(size=format_bytes(remedy.needed_bytes))}"
+        return {True: _("Enough by itself."), False: _("Not enough by itself."), None: unknown}[remedy.enough]
     said = {
         True: _("{effect}, which is enough."),
         False: _("{effect}, which is not enough by itself."),

@@ -135,6 +135,7 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "frees_bytes": remedy.frees_bytes,
         "effect": remedy.effect.value,
         "enough": remedy.enough,
+        "needed_bytes": remedy.needed_bytes,
         "simulated": remedy.simulated,
         "cost": remedy.cost,
         "source": remedy.source,

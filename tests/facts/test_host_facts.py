@@ -290,3 +290,25 @@ def test_shared_memory_that_could_not_be_opened_may_be_a_limit_on_files():
 def test_of_several_refusals_of_pinned_memory_the_last_counts():
     tries = [event(EventKind.PINNED_ALLOCATION_FAILED, requested_bytes=size) for size in (245638656, 221074944)]
     assert facts_of(*tries).value("host.pinned_request_bytes") == 221074944
+
+
+@pytest.mark.parametrize(
+    ("log", "lacking"),
+    [
+        # YARN: 7.2 GB of 4.2 GB
+        (event(EventKind.MEMORY_LIMIT_HIT, system="yarn", used_bytes=gib(7), limit_bytes=gib(4)), gib(3)),
+        # killed at the limit: how much more it wanted is not told
+        (event(EventKind.MEMORY_LIMIT_HIT, system="docker", used_bytes=gib(4), limit_bytes=gib(4)), None),
+        (event(EventKind.MEMORY_LIMIT_HIT, system="slurm", used_bytes=gib(5)), None),
+        (event(EventKind.HOST_ALLOCATION_FAILED, allocator="numpy", requested_bytes=gib(9)), None),
+    ],
+)
+def test_what_the_host_lacked_is_told_by_the_bound_that_was_met(log, lacking):
+    assert derive_facts(Evidence(events=(log,))).value("host.shortfall_bytes") == lacking
+
+
+def test_what_the_host_lacked_of_a_request_is_what_was_not_available():
+    samples = rising(mib(20), mib(10), 8, available_bytes=gib(2), total_bytes=gib(8))
+    refused = event(EventKind.HOST_ALLOCATION_FAILED, allocator="numpy", requested_bytes=gib(9))
+    facts = derive_facts(Evidence(runs=(run(samples),), events=(refused,)))
+    assert facts.value("host.shortfall_bytes") == gib(7)
