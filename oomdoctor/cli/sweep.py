@@ -149,7 +149,7 @@ def _rendered(swept: Swept, recipe: Recipe, folder: Path, chosen: str, width: in
 
 
 def _measured(recipe: Recipe, names: tuple[str, ...]) -> Measured:
-    from ..collect.nvml import read_devices
+    from ..collect.nvml_process import read_devices
     from ..sweep.state import Measured
 
     readings, _why = read_devices()

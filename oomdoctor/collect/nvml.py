@@ -72,16 +72,14 @@ class Nvml:
         if nvml is None:
             return ()
         now = time.time()
-        count = _try(nvml.nvmlDeviceGetCount) or 0
-        return tuple(_read_device(nvml, index, own, now) for index in range(count))
+        return tuple(_read_device(nvml, index, own, now) for index in range(_count(nvml)))
 
     def traits(self) -> tuple[DeviceTraits, ...]:
         """What of every device bears on a run before it begins, in the order of `read`."""
         nvml = self._module
         if nvml is None:
             return ()
-        count = _try(nvml.nvmlDeviceGetCount) or 0
-        return tuple(_read_traits(nvml, index) for index in range(count))
+        return tuple(_read_traits(nvml, index) for index in range(_count(nvml)))
 
     def close(self) -> None:
         """Shut NVML down."""
@@ -91,16 +89,13 @@ class Nvml:
                 self._module = None
 
 
-def read_devices(own: Collection[int] = ()) -> tuple[tuple[DeviceReading, ...], str | None]:
-    """One look at all devices, and the reason when there is nothing to see (None otherwise)."""
-    nvml = Nvml()
-    if not nvml.open():
-        return (), nvml.reason
-    try:
-        readings = nvml.read(own)
-    finally:
-        nvml.close()
-    return readings, None if readings else N_("NVML names no device")
+_MOST_DEVICES = 1024
+"""A driver in disorder may tell any number."""
+
+
+def _count(nvml: Any) -> int:
+    count = _try(nvml.nvmlDeviceGetCount)
+    return count if isinstance(count, int) and 0 <= count <= _MOST_DEVICES else 0
 
 
 def _read_device(nvml: Any, index: int, own: Collection[int], now: float) -> DeviceReading:
@@ -124,7 +119,7 @@ def _read_device(nvml: Any, index: int, own: Collection[int], now: float) -> Dev
         used_bytes=_size(getattr(memory, "used", None)),
         free_bytes=_size(getattr(memory, "free", None)),
         reserved_by_driver_bytes=_size(getattr(memory, "reserved", None)),
-        utilization=gpu_percent / 100 if isinstance(gpu_percent, int) else None,
+        utilization=gpu_percent / 100 if isinstance(gpu_percent, int) and 0 <= gpu_percent <= 100 else None,
         mig_mode=bool(mode[0]) if mode else None,
         processes=_read_processes(nvml, handle, own),
         time_seconds=now,
@@ -161,7 +156,7 @@ def _read_instances(nvml: Any, handle: Any) -> tuple[MigInstance, ...] | None:
     if not mode or not mode[0]:
         return () if mode else None
     most = _try(lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
-    if most is None:
+    if most is None or not 0 <= most <= _MOST_DEVICES:
         return None
     found = []
     for place in range(most):

@@ -16,8 +16,11 @@ MOST_OF_A_CORE = 0.1
 class Sampler:
     """Calls `look` again and again, at growing pauses up to `interval` seconds, in a thread of its own."""
 
-    def __init__(self, look: Callable[[], None], interval: float, delay: float, name: str) -> None:
-        """`delay`: seconds before the first look. If `look` raises, the sampler stops and says why in `failure`."""
+    def __init__(self, look: Callable[[], float | None], interval: float, delay: float, name: str) -> None:
+        """`delay`: seconds before the first look. `look` may answer what CPU time it took outside of this thread.
+
+        If it raises, the sampler stops and says why in `failure`.
+        """
         self.failure: str | None = None
         self._look = look
         self._interval = interval
@@ -45,11 +48,11 @@ class Sampler:
         while True:
             begun = time.thread_time()
             try:
-                self._look()
+                elsewhere = self._look() or 0.0
             except Exception as error:
                 self.failure = f"{type(error).__name__}: {error}"
                 return
-            cost = time.thread_time() - begun
+            cost = time.thread_time() - begun + elsewhere
             if self._stopped.wait(max(pause, cost / MOST_OF_A_CORE)):
                 return
             pause = min(pause * 2, self._interval)

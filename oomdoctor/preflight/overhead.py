@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from ..collect.nvml import Nvml
+from ..collect.nvml_process import NvmlProcess
 from ..language import _, told
 from ..model.devices import DeviceReading
 from .measured import Measured
@@ -67,7 +67,7 @@ def measure_overhead(
     visible = visible_cards(setup)
     if not visible.cards or not visible.known:
         return [], [NotMeasured(None, setup.cards.why_none or _("the visible cards are not known"))]
-    nvml = Nvml()
+    nvml = NvmlProcess()
     if not nvml.open():
         return [], [NotMeasured(None, told(nvml.reason or "") or _("there is no NVML"))]
     found: list[Measured] = []
@@ -88,7 +88,7 @@ class _Failed(Exception):
     """The process did not come so far."""
 
 
-def _measure(setup: Setup, card: DeviceReading, nvml: Nvml) -> Measured:
+def _measure(setup: Setup, card: DeviceReading, nvml: NvmlProcess) -> Measured:
     with_torch = setup.interpreter.path is not None and "torch" in setup.interpreter.versions
     python = str(setup.interpreter.path) if with_torch else sys.executable
     variables: Mapping[str, str] = {
@@ -122,7 +122,7 @@ def _measure(setup: Setup, card: DeviceReading, nvml: Nvml) -> Measured:
 
 def _figures(
     card: DeviceReading,
-    nvml: Nvml,
+    nvml: NvmlProcess,
     pid: int,
     before: DeviceReading,
     looks: list[tuple[dict[str, object], DeviceReading]],
@@ -155,7 +155,7 @@ def _figures(
     )
 
 
-def _reading(nvml: Nvml, index: int) -> DeviceReading:
+def _reading(nvml: NvmlProcess, index: int) -> DeviceReading:
     found = next((reading for reading in nvml.read() if reading.index == index), None)
     if found is None:
         raise _Failed(_("NVML no longer shows the card"))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import resource
-import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..collect.cgroup import find_memory_cgroup
 from ..collect.host import Tree, read_host, read_limits
-from ..collect.nvml import Nvml
+from ..collect.nvml_process import NvmlProcess
 from ..language import _, told
 from ..model.devices import DeviceReading, DeviceTraits
 from ..model.host import HostLimits, HostSample
@@ -115,25 +115,24 @@ def collect(given: tuple[str, ...], asked: Asked, variables: Mapping[str, str], 
 
 
 def look_at_cards(seconds: float = NVML_SECONDS) -> Cards:
-    """One look through NVML, in a thread of its own: a broken driver may never answer."""
-    found: list[Cards] = []
+    """One look through NVML, for which a broken driver has so many seconds."""
+    nvml, deadline = NvmlProcess(), time.monotonic() + seconds
 
-    def look() -> None:
-        nvml = Nvml()
-        if not nvml.open():
-            found.append(Cards(why_none=told(nvml.reason or "")))
-            return
-        readings, traits, driver = nvml.read(), nvml.traits(), nvml.versions().get("nvidia-driver")
+    def left() -> float:
+        return max(0.0, deadline - time.monotonic())
+
+    try:
+        if nvml.open(left()):
+            readings, traits = nvml.read((), left()), nvml.traits(left())
+            driver = nvml.versions(left()).get("nvidia-driver")
+            if nvml.is_open and nvml.answers:
+                return Cards(readings, traits, driver, None if readings else _("NVML names no device"))
+    finally:
         nvml.close()
-        found.append(Cards(readings, traits, driver, None if readings else _("NVML names no device")))
-
-    thread = threading.Thread(target=look, name="oomdoctor-nvml", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return (
-        found[0]
-        if found
-        else Cards(why_none=_("NVML did not answer within {seconds} s").format(seconds=f"{seconds:g}"))
+    return Cards(
+        why_none=told(nvml.reason)
+        if nvml.reason
+        else _("NVML did not answer within {seconds} s").format(seconds=f"{seconds:g}")
     )
 
 

@@ -72,21 +72,21 @@ class ModeMirror:
 
     def look(self) -> None:
         """Do to the real terminal what has been done to the command's since the last look; never raises."""
-        mode = self._mode()
-        if mode is None or self._known is None:
+        mode, known = self._mode(), self._known
+        if mode is None or known is None:
             return
         with contextlib.suppress(OSError):
             if os.tcgetpgrp(self._real) != os.getpgrp():
                 self._known = self._found  # the shell has it now, and gives it back as it was found
                 return
-        if mode == self._known:
+        if mode == known:
             return
         with contextlib.suppress(termios.error):
             real = termios.tcgetattr(self._real)
             for place in _FLAGS:
-                changed = mode[place] ^ self._known[place]
+                changed = mode[place] ^ known[place]
                 real[place] = (real[place] & ~changed) | (mode[place] & changed)
-            pairs = enumerate(zip(self._known[_CHARACTERS], mode[_CHARACTERS], strict=True))
+            pairs = enumerate(zip(known[_CHARACTERS], mode[_CHARACTERS], strict=True))
             for place, (before, after) in pairs:
                 if after != before:
                     real[_CHARACTERS][place] = after

@@ -11,7 +11,7 @@ from ..bundle.write import BundleWriter
 from ..collect.cgroup import find_memory_cgroup, read_pressure, read_system_oom_kills
 from ..collect.host import Tree, TreeReader, read_host, read_limits
 from ..collect.namespace import in_the_first_namespace, inner_pid
-from ..collect.nvml import Nvml
+from ..collect.nvml_process import NvmlProcess
 from ..collect.sampler import Sampler, Thinner
 from ..language import N_
 from ..model.devices import DeviceProcess, DeviceReading
@@ -33,7 +33,10 @@ class Watch:
     """Started when the command has started, finished after its end."""
 
     def __init__(self, writer: BundleWriter, interval: float, before: Baseline, socket_path: str | None = None) -> None:
-        """`interval`: seconds between samples; `socket_path`: where the probe may ask for one at once."""
+        """`interval`: seconds between samples; `socket_path`: where the probe may ask for one at once.
+
+        To be made before any thread is started, for it forks.
+        """
         self._writer = writer
         self._interval = interval
         self._group = before.group
@@ -41,7 +44,7 @@ class Watch:
         self._system_kills = before.system_oom_kills
         self._kernel = before.kernel
         self._limits = HostLimits()
-        self._nvml = Nvml()
+        self._nvml = NvmlProcess()
         self._pids: tuple[int, ...] = ()
         self._samplers: list[Sampler] = []
         self._host_thinner = Thinner()
@@ -79,7 +82,7 @@ class Watch:
             last = threading.Thread(target=self._look_a_last_time, name="oomdoctor-last-look", daemon=True)
             last.start()
             last.join(_LAST_LOOK_SECONDS)
-            in_time = not last.is_alive()
+            in_time = not last.is_alive() and self._nvml.answers
         counters = self._counters()
         self._writer.append("counters", vars(counters))
         lines = self._kernel.lines()
@@ -87,6 +90,7 @@ class Watch:
             self._writer.write_file("kernel.log", mask_text("\n".join(lines) + "\n").encode("utf-8", "replace"))
         self._kernel.close()
         self._note_unseen(in_time)
+        self._nvml.close()
         return counters
 
     def _look_a_last_time(self) -> None:
@@ -130,12 +134,13 @@ class Watch:
         if self._host_thinner.keeps(values, self._limits.cgroup_limit_bytes or sample.total_bytes):
             self._writer.append("sample", {**vars(sample), "time": sample.time_seconds})
 
-    def _look_at_devices(self) -> None:
-        if not self._devices_seen.is_set():
-            if not self._nvml.open():
-                return
-            self._writer.append("versions", {"versions": self._nvml.versions()})
-        self._write_devices(self._read_devices())
+    def _look_at_devices(self) -> float:
+        before = self._nvml.cpu_seconds
+        if self._devices_seen.is_set() or self._nvml.open():
+            if not self._devices_seen.is_set():
+                self._writer.append("versions", {"versions": self._nvml.versions()})
+            self._write_devices(self._read_devices())
+        return self._nvml.cpu_seconds - before
 
     def _read_devices(self) -> tuple[DeviceReading, ...]:
         """Every device now. A process that the command has started since the last look at the host is its own."""
@@ -219,7 +224,7 @@ class Watch:
         if self._nvml.reason is not None:
             unseen.append(
                 (
-                    "device memory",
+                    N_("the devices at the end") if self._devices_seen.is_set() else "device memory",
                     self._nvml.reason,
                     N_("run where the NVIDIA driver's libnvidia-ml.so.1 is visible"),
                 )

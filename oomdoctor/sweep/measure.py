@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..bundle.redact import is_secret_name, mask_command, mask_text
-from ..collect.nvml import read_devices
+from ..collect.nvml_process import read_devices
 from ..diagnose import diagnose
 from ..errors import BundleError
 from ..language import _, ngettext, tidy

@@ -4,7 +4,8 @@ import sys
 import fake_nvml
 import pytest
 
-from oomdoctor.collect.nvml import Nvml, read_devices
+from oomdoctor.collect.nvml import Nvml
+from oomdoctor.collect.nvml_process import read_devices
 
 GIB = 1 << 30
 DEVICE = {
