@@ -68,22 +68,27 @@ def _as_set(
     cards: Mapping[int, str | None], variables: Mapping[str, str], readings: Sequence[DeviceReading]
 ) -> dict[int, int] | None:
     wanted = next((variables[name] for name in _VISIBLE if name in variables), None)
-    if wanted is None:
-        return None
+    # By speed, unless told otherwise: cards that differ may stand in another order than the driver's.
     alike = len({(reading.name, reading.total_bytes) for reading in readings}) <= 1
+    ordered = alike or variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if wanted is None:
+        if not ordered:
+            raise _Unknown
+        return None
+    places = {str(index): index for index in cards}
     numbers: dict[int, int] = {}
     for place, word in enumerate(part.strip() for part in wanted.split(",")):
-        if word.isdigit():
-            # By speed, unless told otherwise: cards that differ may stand in another order than the driver's.
-            if not alike and variables.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        is_number = word.isascii() and word.isdecimal()
+        if is_number:
+            if not ordered:
                 raise _Unknown
-            card = int(word) if int(word) in cards else None
+            card = places.get(word.lstrip("0") or "0")
         elif word == "-1":
             card = None
         else:
             found = [index for index, uuid in cards.items() if word and _plain(uuid).startswith(_plain(word))]
             card = found[0] if len(found) == 1 else None
-        if card is None and numbers and (word.isdigit() or word == "-1"):
+        if card is None and numbers and (is_number or word == "-1"):
             break  # CUDA shows the cards before the first number that is none
         if card is None or card in numbers:
             raise _Unknown

@@ -55,13 +55,16 @@ SLICES = (
 """As NVIDIA's guide to MIG names slices."""
 
 
-@pytest.mark.parametrize("value", [*SLICES, "MIG-1234", "GPU-nowhere", "7", "-1", "", "0,0", "GPU-", "0,MIG-1234"])
+NAMES_NONE = ("GPU-nowhere", "7", "-1", "", "0,0", "GPU-", "NoDevFiles", "none", "void", "0x1", "+", "²", "9" * 5000)
+
+
+@pytest.mark.parametrize("value", [*SLICES, "MIG-1234", "0,MIG-1234", *NAMES_NONE])
 def test_a_value_that_names_no_card_makes_the_numbers_unknown(value: str) -> None:
     numbered = number_devices(readings(), [], {"CUDA_VISIBLE_DEVICES": value})
     assert (numbered.known, numbered.seen) == (False, readings())
 
 
-@pytest.mark.parametrize("value", ["2,-1,0", "2,7,0"])
+@pytest.mark.parametrize("value", ["2,-1,0", "2,7,0", " 02 , 7", "2," + "9" * 5000])
 def test_what_stands_behind_a_number_that_is_none_is_not_seen(value: str) -> None:
     numbered = number_devices(readings(), [], {"CUDA_VISIBLE_DEVICES": value})
     assert (numbered.known, told(numbered.seen)) == (True, {0: UUIDS[2]})
@@ -85,6 +88,11 @@ def test_the_numbers_of_a_divided_card_are_unknown(processes, variables, known: 
 def test_cards_that_differ_are_numbered_by_speed_unless_told_otherwise() -> None:
     unequal = readings(24, 80, 24)
     assert not number_devices(unequal, [], {"CUDA_VISIBLE_DEVICES": "1"}).known
+    assert not number_devices(unequal, [], {}).known
+    assert not number_devices(unequal, [], {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}).known
+    assert number_devices(unequal, [], {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}).known
+    assert number_devices(unequal, [process(*UUIDS)], {}).known
+    assert told(number_devices(unequal, [], {"CUDA_VISIBLE_DEVICES": "GPU-cccc"}).seen) == {0: UUIDS[2]}
     by_place = {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert told(number_devices(unequal, [], by_place).seen) == {0: UUIDS[1]}
 
