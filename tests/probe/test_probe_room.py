@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,3 +96,72 @@ def test_what_a_group_leaves_is_less_its_cached_files(tmp_path: Path) -> None:
     (old / "memory.usage_in_bytes").write_text("999000")
     (proc / "self/cgroup").write_text("4:memory:/docker/gone\n2:cpu:/\n0::/pod/job\n")
     assert room.left_bytes(str(tmp_path)) == 1000
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A real memory control group of 320 MiB."""
+    top = Path("/sys/fs/cgroup/memory")
+    version = 1 if top.is_dir() else 2
+    made = (top if version == 1 else Path("/sys/fs/cgroup")) / f"oomdoctor-room-{os.getpid()}"
+    try:
+        made.mkdir()
+        (made / ("memory.limit_in_bytes" if version == 1 else "memory.max")).write_text(str(320 << 20))
+    except OSError as error:
+        if made.is_dir():
+            made.rmdir()
+        pytest.skip(f"a memory control group cannot be made here: {error.strerror}")
+    yield made
+    for _ in range(100):
+        try:
+            made.rmdir()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("mib", "snapshots", "refused"), [(20, 1, []), (262, 0, ["writing a snapshot", "taking the census"])]
+)
+def test_snapshot_and_census_follow_if_a_real_group_has_room(
+    harness: Harness, group: Path, mib: int, snapshots: int, refused: list[str]
+) -> None:
+    """GIVEN so many MiB in use in a group of 320 THEN the process lives on, and the record is there in any case."""
+    write_stub(harness.folder, "2.14")
+    text = f"""
+import os
+with open({str(group / "cgroup.procs")!r}, "w") as file: file.write(str(os.getpid()))
+import torch, pickle
+held = bytearray(os.urandom(1 << 20)) * {mib}
+{FAIL}
+print(caught, len(held) >> 20)
+"""
+    ended = harness.run(harness.script(text))
+    assert ended.stdout == f"True {mib}\n".encode(), (ended.returncode, ended.stderr)
+    assert [record["requested_bytes"] for record in harness.records("device-oom")][:1] == [1 << 40]
+    assert len(list((harness.bundle / "snapshots").glob("*.pickle"))) == snapshots
+    assert [error["what"] for error in harness.records("probe-error")] == refused
+
+
+ORDER = """
+import os, sys
+from _oomdoctor_probe import records, reserve
+seen = []
+def noted(name, call):
+    def inner(*words, **more):
+        seen.append((name, words[0] if name == "write" else ""))
+        return call(*words, **more)
+    return inner
+reserve.release = noted("release", reserve.release)
+reserve.take = noted("take", reserve.take)
+records.write = noted("write", records.write)
+"""
+
+
+def test_the_reserve_goes_first_and_the_fixed_record_next(harness: Harness) -> None:
+    """GIVEN a failure of the device THEN the reserve is given back before anything is written, and taken again."""
+    write_stub(harness.folder, "2.14")
+    ended = harness.run(harness.script(f"import torch\ntorch.cuda._lazy_init()\n{ORDER}{FAIL}print(seen)"))
+    seen = ast.literal_eval(ended.stdout.decode())
+    assert seen[:2] == [("release", ""), ("write", "device-oom")]
+    assert seen.count(("take", "")) == seen.count(("release", "")) == 1
