@@ -92,8 +92,8 @@ def view_budget(budget: Budget) -> BudgetView:
     rows = [(_name(part.name), category_of(part.name), part.bytes, part.how_known) for part in budget.parts]
     if budget.unattributed_bytes:
         name = _(UNATTRIBUTED.label) if rows else _(NOT_MEASURED)
-        if budget.unattributed_bytes < 0 and budget.where in PLANS:
-            name = _("more than the share")
+        if budget.unattributed_bytes < 0:
+            name = _("more than the share") if budget.where in PLANS else _("more than the total")
         rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, _("what is left of the total")))
     rows.sort(key=lambda row: draw_order(row[1]))
     free = [size for _, category, size, _ in rows if category is FREE]
@@ -108,11 +108,14 @@ def view_budget(budget: Budget) -> BudgetView:
     position = 0
     for name, category, size, how_known in rows:
         width = max(size, 0) / axis
-        share = format_share(size, budget.total_bytes)
+        # The name says which way it goes.
+        share = format_share(abs(size), budget.total_bytes)
         known = one_line(told(how_known), 80)
         variant = sum(each.category is category for each in segments)
         segments.append(
-            Segment(name, category, size, format_bytes(size), share, known, position / axis, width, variant=variant)
+            Segment(
+                name, category, size, format_bytes(abs(size)), share, known, position / axis, width, variant=variant
+            )
         )
         position += max(size, 0)
     where, moment = place_in_words(budget.where), told(budget.moment) if budget.moment else ""

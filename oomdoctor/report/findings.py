@@ -23,7 +23,7 @@ from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
 from .anchors import Anchors
-from .text import format_value, listed, source_of
+from .text import format_value, listed, source_of, to_copy
 
 CONFIDENCE = {
     Confidence.CONFIRMED: N_("confirmed"),
@@ -156,7 +156,7 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
                 NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
             ),
             to_confirm=tuple(
-                ToConfirm(one_line(each.what, _LINE), one_line(each.command)) for each in finding.to_confirm
+                ToConfirm(one_line(each.what, _LINE), one_line(to_copy(each.command))) for each in finding.to_confirm
             ),
         )
 
@@ -186,7 +186,7 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
         if unknown
         else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
-        lines=() if remedy.set is None else tuple(one_line(line) for line in remedy.set.lines),
+        lines=() if remedy.set is None else tuple(one_line(to_copy(line)) for line in remedy.set.lines),
         systems=() if remedy.set is None else remedy.set.systems,
         note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
         effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",

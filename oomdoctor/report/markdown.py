@@ -11,6 +11,7 @@ from ..language import _
 from ..model.diagnosis import Diagnosis, Misuse
 from .bars import BudgetView
 from .dialects import MARKDOWN, Dialect
+from .loose import LooseView
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .view import MissingView, ReportView, view_report
 
@@ -30,6 +31,8 @@ def render_as(write: Dialect, diagnosis: Diagnosis) -> str:
         blocks.append(write.prose(view.lead))
     if view.budget is not None:
         blocks.append(_budget(write, view.budget))
+    elif view.loose is not None:
+        blocks.extend(_loose(write, view.loose))
     if view.others_alike:
         blocks.append("\n".join(f"- {write.text(each.in_short)}" for each in view.others_alike[:_MOST]))
     if len(view.others_alike) > _MOST:
@@ -91,6 +94,12 @@ def _budget(write: Dialect, bar: BudgetView) -> str:
             rows.append((_("short by"), bar.request.short, ""))
     parts = write.figures((bar.where, _("size"), _("share")), rows)
     return "\n\n".join(filter(None, (parts, bar.usable, bar.over)))
+
+
+def _loose(write: Dialect, loose: LooseView) -> list[str]:
+    rows = [(each.name, each.size) for each in loose.figures]
+    figures = [write.figures((_("what was told"), _("size")), rows)] if rows else []
+    return [*figures, *([write.prose(loose.said)] if loose.said else [])]
 
 
 def _cause(write: Dialect, view: ReportView) -> list[str]:

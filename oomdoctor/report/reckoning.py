@@ -9,7 +9,7 @@ from ..model.diagnosis import Comparison, Misuse
 from ..model.estimated import Estimated, EstimatedPart
 from ..model.printable import one_line
 from ..model.units import format_bytes
-from .text import source_of
+from .text import source_of, to_copy
 
 MISUSED = N_("What here does not do what it says")
 """The heading over the misuses."""
@@ -112,6 +112,6 @@ def view_misuse(misuse: Misuse) -> Misuse:
         outcome=_(OUTCOMES.get(misuse.outcome, misuse.outcome)),
         why=one_line(told(misuse.why), _LINE),
         instead=one_line(told(misuse.instead) + colon, _LINE),
-        lines=tuple(one_line(line) for line in misuse.lines),
+        lines=tuple(one_line(to_copy(line)) for line in misuse.lines),
         where=one_line(told(misuse.where), _SOURCE),
     )

@@ -16,6 +16,7 @@ from ..language import _
 from ..language.wrapping import cells
 from .bars import BudgetView, Segment
 from .course import CourseArea
+from .loose import LooseFigure
 from .palette import Category
 from .timeline import Chart
 from .tones import VARIANTS
@@ -58,6 +59,26 @@ def small_bar(bar: BudgetView, name: str) -> Markup:
         if each.width > 0
     ]
     return picture("bar", name, 14, bar.where, bar.in_words, parts)
+
+
+def loose_bar(figure: LooseFigure, name: str) -> Markup:
+    """A figure without a whole: how large it is beside the others, and that the rest is not known."""
+    known = (
+        Markup('<rect class="request" fill="none" stroke="currentColor" x="0.75" y="1" width="{}" height="12" rx="2"/>')
+        if figure.asked
+        else Markup('<rect fill="{}" y="1" width="{{}}" height="12"/>').format(figure.category.colour)
+    )
+    parts = [Markup(known).format(at(figure.width))]
+    described = _("{name}: {size}").format(name=figure.name, size=figure.size)
+    if figure.open_ended:
+        parts.append(
+            Markup(
+                '<line class="unknown" stroke="currentColor" stroke-dasharray="1 5" x1="{}" x2="100%" y1="7" y2="7"/>'
+                '<text class="unknown-name" x="100%" y="11" text-anchor="end">{}</text>'
+            ).format(at(figure.width + 0.01), _("rest not known"))
+        )
+        described = _("{name}: {size}, of a size that is not known").format(name=figure.name, size=figure.size)
+    return picture("bar", name, 14, figure.name, described, parts)
 
 
 def chip(category: Category, variant: int = 0) -> Markup:
@@ -238,7 +259,7 @@ def _fill(category: Category, variant: int = 0, *, edge: bool = False) -> Markup
     solid = Markup('<rect width="100%" height="100%" fill="{}"/>').format(category.colour)
     if category.key in ("idle", "unattributed"):
         solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-{})"/>').format(category.key)
-    elif variant:
+    if variant:
         mark = 1 + (variant - 1) % VARIANTS
         solid += Markup('<rect width="100%" height="100%" fill="url(#pattern-variant-{})"/>').format(mark)
     return solid + (Markup('<rect class="edge" fill="none" width="100%" height="100%"/>') if edge else Markup(""))

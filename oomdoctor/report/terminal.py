@@ -14,6 +14,7 @@ from ..language import _
 from ..language.wrapping import chopped, wrap
 from ..model.diagnosis import Diagnosis
 from .bars import BudgetView
+from .loose import LooseView
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .text import UNIT
 from .view import ReportView, view_report
@@ -43,6 +44,8 @@ def render_terminal(diagnosis: Diagnosis, console: Console) -> None:
     _verdict(view, console)
     if view.budget is not None:
         _budget(view.budget, console)
+    elif view.loose is not None:
+        _loose(view.loose, console)
     for each in view.others_alike[:_MOST]:
         _say(console, each.in_short)
     hidden = len(view.others_alike) - _MOST
@@ -90,6 +93,15 @@ def _budget(bar: BudgetView, console: Console) -> None:
     console.print(Padding(table, (0, 0, 0, 2)))
     if bar.over:
         _say(console, bar.over, style="dim")
+
+
+def _loose(loose: LooseView, console: Console) -> None:
+    console.print()
+    for each in loose.figures:
+        _say(console, _("{name}: {size}").format(name=each.name, size=each.size))
+    if loose.said:
+        for line in _lines(loose.said, console.width - 2, whole=True):
+            console.print(Text("  " + line, style="dim"), soft_wrap=True, highlight=False)
 
 
 def _cause(view: ReportView, console: Console) -> None:

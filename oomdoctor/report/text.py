@@ -47,6 +47,30 @@ SHORT_NAMES = (
 )
 """Words that evidence and facts use, translated where they are shown."""
 
+PLACEHOLDERS = (
+    N_("<your command>"),
+    N_("<your command without the LoRA options>"),
+    N_("<your code>"),
+    N_("<the complete log>"),
+    N_("<unit>"),
+    N_("<pod>"),
+    N_("<job>"),
+    N_("<container>"),
+    N_("<model>"),
+    N_("<size>"),
+    N_("<node>"),
+    N_("<version>"),
+    N_("<shape>"),
+    N_("<script>"),
+    N_("<name>"),
+    N_("<module>"),
+    N_("<engine>"),
+    N_("<device>"),
+    N_("<masked>"),
+)
+"""What stands in `<…>` in a line to copy for the reader to fill in."""
+_PLACEHOLDER = re.compile("|".join(PLACEHOLDERS))
+
 UNIT = re.compile(r"(\d) ([KMGTPE]iB|B|bytes|tokens|%|s|ms|µs|min|h)(?!\w)")
 """A number with its unit, which stand on one line."""
 
@@ -71,6 +95,11 @@ def format_value(value: FactValue, unit: str) -> str:
         return f"{100 * value:.1f} %"
     number = f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
     return _("{number} tokens").format(number=number) if unit == "tokens" else number
+
+
+def to_copy(line: str) -> str:
+    """A line to copy, with what the reader is to fill in told in the language of the report."""
+    return _PLACEHOLDER.sub(lambda found: _(found[0]), line)
 
 
 def listed(items: Iterable[str]) -> str:

@@ -24,9 +24,19 @@ _MARKS = {
     "unattributed": (6, f'<circle cx="2" cy="2" r=".8" {_DOTS} fill-opacity=".5"/>'),
 }
 """By category: the size of the tile, and what stands on it. What is free has an outline instead."""
-VARIANTS = 3
-_VARIANT_MARKS = ('d="M2.5 0V5"', 'd="M0 2.5H5"', 'd="M0 2.5H5M2.5 0V5"')
-"""On the colour of a category: what tells the second, third and fourth part of it in a bar from the first."""
+_VARIANT_MARKS = (
+    'd="M2.5 0V5"',
+    'd="M0 2.5H5"',
+    'd="M0 2.5H5M2.5 0V5"',
+    'd="M-1 6L6 -1"',
+    'd="M-1 -1L6 6"',
+    'd="M0 0L5 5M5 0L0 5"',
+    'd="M1 1H2M3.5 3.5H4.5" stroke-dasharray="1.2 5"',
+    'd="M1 0V5M3.5 0V5"',
+    'd="M0 1H5M0 3.5H5"',
+)
+"""On the colour of a category: what tells the second to the tenth part of it in a bar from the first."""
+VARIANTS = len(_VARIANT_MARKS)
 _STRETCHED = "scale(1.45 5.4)"
 """Of pictures whose drawing is stretched to the plot: the patterns keep about their shape."""
 

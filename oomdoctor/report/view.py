@@ -20,6 +20,7 @@ from .anchors import make_anchors
 from .bars import BudgetView, view_budget
 from .failed_request import FailedRequestView, view_failed_request
 from .findings import FindingView, RemedyView, view_findings
+from .loose import LooseView, view_loose
 from .moments import MomentView, failure_seconds, format_moment, view_moments
 from .owners import HoldingView, view_holdings
 from .palette import FREE, category_of
@@ -81,6 +82,8 @@ class ReportView:
     lead: str
     budget: BudgetView | None
     """Of the place the report is about."""
+    loose: LooseView | None
+    """In place of a budget, where the input tells no whole."""
     other_budgets: tuple[BudgetView, ...]
     others_alike: tuple[AlikeView, ...]
     """The same, those that hardly differ told once."""
@@ -174,6 +177,7 @@ def view_report(diagnosis: Diagnosis) -> ReportView:
         headline=headline,
         lead=lead,
         budget=bars[0] if bars else None,
+        loose=view_loose(diagnosis),
         other_budgets=tuple(bars[1:]),
         others_alike=group_alike(bars[1:]),
         cause=findings[0] if findings else None,
