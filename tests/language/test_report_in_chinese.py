@@ -21,6 +21,7 @@ from oomdoctor.playbook.quantity import Kind, ValueType
 from oomdoctor.playbook.template import format_value as fill_value
 from oomdoctor.report import render
 from oomdoctor.report.text import format_value
+from oomdoctor.report.text import to_copy as in_place
 from oomdoctor.report.view import view_report
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
@@ -118,7 +119,15 @@ def _diagnosis(name: str) -> Diagnosis:
 
 
 def to_copy(diagnosis: Diagnosis) -> set[str]:
-    return {line for finding in diagnosis.findings for each in finding.remedies if each.set for line in each.set.lines}
+    """As they are shown: what the reader is to fill in is told in Chinese."""
+    with speaking("zh"):
+        return {
+            in_place(line)
+            for finding in diagnosis.findings
+            for each in finding.remedies
+            if each.set
+            for line in each.set.lines
+        }
 
 
 def words_of(text: str) -> str:
