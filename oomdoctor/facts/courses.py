@@ -19,7 +19,7 @@ from ..model.devices import DeviceReading
 from ..model.diagnosis import Budget, Course, CoursePart
 from ..model.evidence import Evidence
 from ..model.run import AllocatorState, RunRecord
-from ..model.thinning import extremes
+from ..model.thinning import thinned
 from ..model.window import Window
 from .deriver import device_member
 from .device_budget import CONTEXT, FOREIGN, IDLE, RESERVE
@@ -103,7 +103,7 @@ def _of_host(run: RunRecord) -> Iterator[Course]:
     available = np.asarray([sample.available_bytes for sample in samples], dtype=np.float64)
     own = np.asarray([sample.tree_rss_bytes for sample in samples], dtype=np.float64)
     total = max(sample.total_bytes or 0 for sample in samples)
-    chosen = np.union1d(extremes(available, _MOST_LOOKS // 2), extremes(own, _MOST_LOOKS // 2))
+    chosen = np.union1d(thinned(available, _MOST_LOOKS // 2), thinned(own, _MOST_LOOKS // 2))
     available, own = available[chosen], own[chosen]
     parts = _Parts(len(chosen))
     parts.add(N_("other processes and the kernel"), np.maximum(total - available - own, 0), "computed")
@@ -120,14 +120,14 @@ def _of_device(
     if looks is None:
         return
     states = _states(run, index)
-    times = looks.times[extremes(looks.used, _MOST_LOOKS)]
+    times = looks.times[thinned(looks.used, _MOST_LOOKS)]
     for own in states.values():
         allocated = np.asarray([state.allocated_bytes for state in own], dtype=np.float64)
-        times = np.union1d(times, np.asarray([s.time_seconds for s in own])[extremes(allocated, _MOST_STATES)])
+        times = np.union1d(times, np.asarray([s.time_seconds for s in own])[thinned(allocated, _MOST_STATES)])
     if window is not None:
         at = np.asarray(window.times_seconds)
         live = np.sum([each.values_bytes for each in window.categories], axis=0)
-        times = np.union1d(times, at[extremes(live, _MOST_EVENTS)])
+        times = np.union1d(times, at[thinned(live, _MOST_EVENTS)])
     times = times[(times >= looks.times[0]) & (times <= looks.times[-1])]
     if len(times) < 2:
         return

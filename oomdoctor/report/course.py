@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..language import _, told
 from ..model.diagnosis import Course
 from ..model.printable import one_line
-from ..model.thinning import extremes
+from ..model.thinning import thinned
 from ..model.units import format_bytes
 from .palette import FREE, Category, category_of, draw_order
 
@@ -94,7 +94,7 @@ def _chosen(areas: Sequence[NDArray[np.int64]], count: int, most: int) -> list[i
         return list(range(count))
     liveliest = max(areas, key=lambda values: int(np.abs(np.diff(values)).sum()))
     whole = np.sum(areas, axis=0)
-    picked = [extremes(values, most // 2) for values in (whole, liveliest)]
+    picked = [thinned(values, most // 2) for values in (whole, liveliest)]
     return sorted({0, count - 1, *np.concatenate(picked).tolist()})
 
 

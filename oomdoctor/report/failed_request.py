@@ -35,9 +35,13 @@ class ReasonView:
     largest: str
 
 
+MAP_WIDTH = 4000
+"""Of a row of the map, in its own units."""
+
+
 @dataclass(frozen=True)
 class PathView:
-    """All stretches of one kind in one row, as one path in a picture 1000 wide and 10 high."""
+    """All stretches of one kind in one row, as one path in a picture `MAP_WIDTH` wide and 1 high."""
 
     category: Category
     path: str
@@ -309,12 +313,16 @@ def _map(found: AddressMap, needed_bytes: int, request: str) -> MapView:
 
 def _row(row: MapRow, row_bytes: int, pool: str) -> MapRowView:
     paths: dict[str, list[str]] = {}
+    ends: dict[str, int] = {}
     categories: dict[str, Category] = {}
     for run in row.runs:
         category = category_of("freed, waiting" if run.kind.startswith("waiting") else run.kind)
         categories[category.key] = category
-        begin, width = 1000 * run.start_bytes / row_bytes, 1000 * run.bytes / row_bytes
-        paths.setdefault(category.key, []).append(f"M{_short(begin)} 0h{_short(width)}v10h-{_short(width)}z")
+        begin = round(MAP_WIDTH * run.start_bytes / row_bytes)
+        end = max(round(MAP_WIDTH * (run.start_bytes + run.bytes) / row_bytes), begin + 1)
+        # Down, along and up again: where a stretch is filled its last side closes by itself.
+        paths.setdefault(category.key, ["M0 0"]).append(f"m{begin - ends.get(category.key, 0)} 0v1h{end - begin}V0")
+        ends[category.key] = end
     idle = sum(run.bytes for run in row.runs if run.kind == "idle")
     return MapRowView(
         pool=one_line(told(pool), 80),
@@ -329,7 +337,3 @@ def _row(row: MapRow, row_bytes: int, pool: str) -> MapRowView:
             idle=format_bytes(idle),
         ),
     )
-
-
-def _short(number: float) -> str:
-    return f"{number:.1f}".rstrip("0").rstrip(".")

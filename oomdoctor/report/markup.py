@@ -9,10 +9,12 @@ from ..language.wrapping import cells, padded
 from ..model.printable import shorten
 
 _CELL, _NAME = 60, 44
-_SPECIAL = re.compile(r"[\\`*\[\]|~{}]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
+_SPECIAL = re.compile(r"[\\`*\[\]|~{}$]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
-_BLOCK_START = re.compile(r"^(?:[-+>=#]|\d+[.)](?=\s))")
+_REFERENCE = re.compile(r"(?<![\w&])(GH-|[#!$%&])(?=\d)|(:)(?=[a-z+-][\w+-]*:)")
+"""What GitHub or GitLab would make a link to an issue, a merge request, a snippet, a milestone, an epic; or an emoji."""
+_BLOCK_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+>=#]))")
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: Collection[int]) -> str:
@@ -59,7 +61,8 @@ def text_of(text: str) -> str:
     escaped = _ENTITY.sub("&amp;", escaped).replace("<", "&lt;")
     # GitHub finds mentions after it has removed backslashes; a word joiner keeps a log line from calling people.
     escaped = _MENTION.sub("@\u2060", escaped)
-    return _BLOCK_START.sub(r"\\\g<0>", escaped)
+    escaped = _REFERENCE.sub("\\g<0>\u2060", escaped)
+    return _BLOCK_START.sub(r"\g<0>\\", escaped)
 
 
 def cell(text: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ..language import _, told
 from ..model.diagnosis import Course, Incident, Series
 from ..model.printable import one_line
-from ..model.thinning import extremes
+from ..model.thinning import thinned
 from ..model.units import format_bytes, format_seconds
 from .chart_places import by_chart
 from .course import CourseArea, CourseView, view_course
@@ -20,11 +20,9 @@ from .moments import MomentView
 from .palette import FREE, category_of
 from .points import Point
 
-LAST_WHOLE = 120
-"""Of these the last: the moments before the failure are not thinned."""
 POINTS = 500
 """Most points of a curve: more cannot be told apart in the picture."""
-_ALL_POINTS = 10_000
+_ALL_POINTS = 16_000
 """Of all curves together: the file stays small enough to be attached to a mail."""
 
 _LIMIT_SHOWN = 3
@@ -218,17 +216,9 @@ def _top(group: list[Series]) -> int:
 
 
 def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
-    """Positions of at most `most` values: each bucket's lowest and highest, the first, and the last ones whole.
-
-    A curve thinned by taking each n-th point would lose the spike that ended the run.
-    """
-    count = len(values)
-    if count <= most or most < 4:
-        return list(range(count))
-    height = np.asarray(values, dtype=np.float64)
-    whole = min(LAST_WHOLE, (most - 4) // 3)
-    last = count - 1 - whole
-    return [0, *(1 + extremes(height[1:last], most - 2 - whole)).tolist(), *range(last, count)]
+    """Positions of the values that are drawn."""
+    positions: list[int] = thinned(np.asarray(values, dtype=np.float64), most).tolist()
+    return positions
 
 
 def _chart(

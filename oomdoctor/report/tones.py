@@ -45,6 +45,7 @@ def _patterns() -> Iterator[str]:
     yield (
         '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".4" stroke-width="1.6"/></pattern>'
+        '<pattern id="pattern-idle-map" href="#pattern-idle" patternTransform="scale(3.7 .077) rotate(45)"/>'
         '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
     )

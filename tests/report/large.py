@@ -10,7 +10,7 @@ import numpy as np
 from report.diagnoses import fragmentation
 
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
-from oomdoctor.model.diagnosis import DeviceLook, Diagnosis, Holding, Moment, MomentKind, Series
+from oomdoctor.model.diagnosis import Course, CoursePart, DeviceLook, Diagnosis, Holding, Moment, MomentKind, Series
 from oomdoctor.model.failed_request import AddressMap, FailedRequest, MapRow, MapRun, Room, Unused
 from oomdoctor.model.source import Source
 from oomdoctor.model.stack_tree import StackNode, StackTree
@@ -29,6 +29,18 @@ def _times() -> tuple[float, ...]:
 def _day(where: str, name: str, seed: int) -> Series:
     noise = np.random.default_rng(seed).integers(40 * GIB, 80 * GIB, len(_times()))
     return Series(where, name, _times(), tuple(noise.tolist()), "every 0.50 s by the sampler", 80 * GIB)
+
+
+def _course(where: str, seed: int) -> Course:
+    """What is left of a day after 900 times were chosen, as the pipeline makes it."""
+    noise, count, total = np.random.default_rng(seed), 900, 80 * GIB
+    times = tuple((1_764_300_000.0 + np.linspace(0, DAY_SECONDS, count)).tolist())
+    names = ("other processes", "context and libraries", "weights", "activations", "idle in blocks of the allocator")
+    sizes = [noise.integers(GIB, 14 * GIB, count) for _ in names]
+    sizes[0][:], sizes[1][:], sizes[2][:] = 2 * GIB, GIB, 12 * GIB
+    parts = [CoursePart(name, tuple(values.tolist()), "measured") for name, values in zip(names, sizes, strict=True)]
+    free = CoursePart("free on the device", tuple((total - np.sum(sizes, axis=0)).tolist()), "measured by NVML")
+    return Course(where, times, total, (*parts, free), "by the sampler and the allocator")
 
 
 def _window(where: str, noise: random.Random) -> Window:
@@ -114,6 +126,7 @@ def large() -> Diagnosis:
     return replace(
         fragmentation(),
         series=tuple(_day(where, name, seed) for seed, where in enumerate((*devices, "host")) for name in names),
+        courses=tuple(_course(where, seed) for seed, where in enumerate(devices)),
         windows=(_window("cuda:0", noise),),
         failed_requests=(_failed("cuda:0", noise),),
         stack_trees=tuple(map(_stacks, devices)),

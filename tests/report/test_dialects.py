@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import random
 import re
 
 import pytest
 from diagnoses import ALL, ATTACK, ORDINARY, fragmentation, hostile
+from markdown_it import MarkdownIt
 
 from oomdoctor.model.printable import one_line
 from oomdoctor.report import render
@@ -101,3 +104,44 @@ def test_the_answer_is_in_all_of_them() -> None:
         assert len(told) < 3500
         assert one_line(ATTACK)[:20] not in told or form == "hostile"
         assert render(hostile(), form)
+
+
+@pytest.mark.parametrize(
+    "text", ["1. b", "12)", "#1 of !2 in $3 by @bob", "- a", "+1", ":smile: a::b", "82 % of 4 GiB"]
+)
+def test_what_begins_a_block_or_names_an_issue_stays_text(text: str) -> None:
+    assert _as_read(MARKDOWN.text(text)) == (text, set())
+
+
+@pytest.mark.parametrize(("text", "kept"), [("#1", "#\u2060"), ("!2", "!\u2060"), ("$3", "$\u2060"), ("%4", "%\u2060")])
+def test_nothing_in_a_log_links_to_an_issue(text: str, kept: str) -> None:
+    """GitHub and GitLab look for these after the backslashes are gone, so only what stands between keeps them apart."""
+    assert kept in MARKDOWN.text(f"rank {text} ended")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("(on)", "\\(on)"), ("a :D", "a \\:D"), ("cuda:0", "cuda:0"), ("(*)", "\\(\\*)")]
+)
+def test_jira_draws_no_faces(text: str, shown: str) -> None:
+    assert JIRA.text(text) == shown
+
+
+def test_whatever_stands_in_a_log_is_read_as_it_is() -> None:
+    chosen = random.Random(6)
+    for _ in range(3000):
+        text = "".join(chosen.choice(MARKS) for _ in range(chosen.randint(1, 9))).strip()
+        assert _as_read(MARKDOWN.text(text)) == (text, set()), text
+
+
+MARKS = [
+    *("*", "_", "`", "[", "](x)", "|", "~", "{", "}", "$", "#1", "!2", "$3", "%4", "&5", "@bob", "<b>", "</script>"),
+    *("&amp;", "&lt;", "\\", "+", "=", "a", "é", "中", ":smile:", "::", "GH-1", "{code}", "---", "![i](j)", "~~", "**"),
+    *("__", "h1.", "(on)", "\u202e", "\u200b", "- ", "1. ", "> ", "b ", "12) "),
+]
+
+
+def _as_read(markdown: str) -> tuple[str, set[str]]:
+    """The text that a reader sees, and the elements it came to beside paragraphs."""
+    page = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(markdown)
+    elements = set(re.findall(r"<(/?[a-z0-9]+)", page)) - {"p", "/p"}
+    return html.unescape(re.sub(r"<[^>]*>", "", page)).strip().replace("\u2060", ""), elements

@@ -118,7 +118,7 @@ def test_the_request_is_drawn_to_the_scale_of_the_rows() -> None:
     view = view_failed_request(FAILED)
     assert view.map.request_width == 0.3
     assert view.map.rows[0].width == 0.8
-    assert view.map.rows[0].paths[0].path == "M0 0h10v10h-10z"
+    assert view.map.rows[0].paths[0].path == "M0 0m0 0v1h40V0"
 
 
 def test_names_from_the_snapshot_cannot_act_in_the_page(tmp_path: Path) -> None:

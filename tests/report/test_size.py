@@ -10,4 +10,5 @@ from oomdoctor.report import render
 def test_the_file_is_at_most_a_megabyte() -> None:
     page = render(large(), "html")
     assert page.count('class="timeline"') == 10
-    assert len(page.encode()) <= 1_000_000
+    # A megabyte is what was promised; the rest is room for what is added.
+    assert len(page.encode()) <= 800_000
