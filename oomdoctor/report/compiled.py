@@ -19,8 +19,8 @@ def answer(environment):
         cond_expr_undefined = Undefined
         if 0: yield None
         l_0_r = resolve('r')
-        l_0__ = resolve('_')
         l_0_shown = resolve('shown')
+        l_0__ = resolve('_')
         l_0_misused = resolve('misused')
         l_0_m = missing
         try:
@@ -70,18 +70,37 @@ def answer(environment):
             pass
             yield escape(context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'bar'), environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budget'), 'budget-0'))
             yield '\n'
-        elif ((environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'verdict') != 'no-failure') and (not environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'nothing_read'))):
+        elif environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'loose'):
             pass
-            yield '<p class="note">'
-            yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How the memory was divided was not measured.'))
-            yield '</p>\n'
+            if environment.getattr(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'loose'), 'figures'):
+                pass
+                yield '<ul class="others loose">\n'
+                l_1_loop = missing
+                for l_1_each, l_1_loop in LoopContext(environment.getattr(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'loose'), 'figures'), undefined):
+                    l_1_svg = resolve('svg')
+                    _loop_vars = {}
+                    pass
+                    yield '<li><span class="name">'
+                    yield escape(environment.getattr(l_1_each, 'name'))
+                    yield '</span>'
+                    yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'loose_bar'), l_1_each, markup_join(('loose-', environment.getattr(l_1_loop, 'index'), )), _loop_vars=_loop_vars))
+                    yield '<span class="size">'
+                    yield escape(environment.getattr(l_1_each, 'size'))
+                    yield '</span></li>\n'
+                l_1_loop = l_1_each = l_1_svg = missing
+                yield '</ul>\n'
+            if environment.getattr(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'loose'), 'said'):
+                pass
+                yield '<p class="note">'
+                yield escape(t_2(environment.getattr(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'loose'), 'said')))
+                yield '</p>'
         if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike'):
             pass
             l_0_shown = (8 if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike')) <= 8) else 7)
             context.vars['shown'] = l_0_shown
             context.exported_vars.add('shown')
             yield '<ul class="others'
-            yield escape((' many' if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike')) > 3) else cond_expr_undefined("the inline if-expression on line 13 in 'answer.html.j2' evaluated to false and no else section was defined.")))
+            yield escape((' many' if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike')) > 3) else cond_expr_undefined("the inline if-expression on line 20 in 'answer.html.j2' evaluated to false and no else section was defined.")))
             yield '">\n'
             l_1_loop = missing
             for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike')[:(undefined(name='shown') if l_0_shown is missing else l_0_shown)], undefined):
@@ -202,7 +221,7 @@ def answer(environment):
                 _loop_vars = {}
                 pass
                 yield escape(environment.getattr(l_1_each, 'what'))
-                yield escape((context.call((undefined(name='_') if l_0__ is missing else l_0__), '; ', _loop_vars=_loop_vars) if (not environment.getattr(l_1_loop, 'last')) else cond_expr_undefined("the inline if-expression on line 66 in 'answer.html.j2' evaluated to false and no else section was defined.")))
+                yield escape((context.call((undefined(name='_') if l_0__ is missing else l_0__), '; ', _loop_vars=_loop_vars) if (not environment.getattr(l_1_loop, 'last')) else cond_expr_undefined("the inline if-expression on line 73 in 'answer.html.j2' evaluated to false and no else section was defined.")))
             l_1_loop = l_1_each = missing
             if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'missing')) > 4):
                 pass
@@ -245,7 +264,7 @@ def answer(environment):
         yield '</header>'
 
     blocks = {}
-    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=65&11=67&12=69&13=73&14=76&15=81&17=88&22=95&24=98&25=108&26=111&28=118&32=123&34=126&35=128&36=133&38=136&39=140&46=148&48=151&49=154&50=156&51=158&52=161&53=163&54=167&55=169&58=178&59=180&64=184&65=187&66=190&67=202&68=204&69=207&71=211&73=214&75=216&76=220&77=226&78=230'
+    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=64&11=68&12=73&16=81&18=86&19=88&20=92&21=95&22=100&24=107&29=114&31=117&32=127&33=130&35=137&39=142&41=145&42=147&43=152&45=155&46=159&53=167&55=170&56=173&57=175&58=177&59=180&60=182&61=186&62=188&65=197&66=199&71=203&72=206&73=209&74=221&75=223&76=226&78=230&80=233&82=235&83=239&84=245&85=249'
     return locals()
 
 
@@ -2126,7 +2145,7 @@ def window(environment):
 
 
 TEMPLATES = {
-    'answer.html.j2': ('08a777c614350b38c0218bbd36b2c422f111a201cb62fc8992c79932a4eaa176', answer),
+    'answer.html.j2': ('fdbb24b495558b10da4e5b73214cb8a210129b97d34005094bd3ecfd299a9966', answer),
     'failure.html.j2': ('a965afbd1fe5fdfff90bb94cb8b81beac3ee2b5c04a89548caf7790723253ef1', failure),
     'findings.html.j2': ('44f0b04725e60c29b6ecb03aa69dfff7eb8942e3abd0e3390719fbf564e27947', findings),
     'macros.html.j2': ('bc56b40d51a649dba5f8298cf9ec1dae72df59034ca33638dd6fbaae20d42bd2', macros),
