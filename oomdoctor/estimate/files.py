@@ -69,7 +69,10 @@ def read_safetensors(path: Path) -> list[StoredTensor]:
     if not isinstance(header, dict) or len(header) > _MOST_TENSORS:
         raise InputRefused(_("{path}: its header is not one of tensors").format(path=path))
     room = size - 8 - length
-    return [_tensor(path, name, entry, room) for name, entry in header.items() if name != "__metadata__"]
+    found = [_tensor(path, name, entry, room) for name, entry in header.items() if name != "__metadata__"]
+    if sum(each.bytes for each in found) > room:
+        raise InputRefused(_("{path}: its tensors lie over each other").format(path=path))
+    return found
 
 
 def _tensor(path: Path, name: str, entry: object, room: int) -> StoredTensor:

@@ -67,10 +67,13 @@ class _Reader:
         if self._bytes(4) != MAGIC:
             raise self._refusal(_("not a GGUF file"))
         version = self._number("I")
-        if version not in (2, 3):
+        swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
+        if swapped in (1, 2, 3) and version not in (1, 2, 3):
             raise self._refusal(
-                _("GGUF version {version} is not read (2 and 3 are; a big-endian file is not)").format(version=version)
+                _("a big-endian GGUF file (version {version}); little-endian ones are read").format(version=swapped)
             )
+        if version not in (2, 3):
+            raise self._refusal(_("GGUF version {version} is not read, 2 and 3 are").format(version=version))
         tensors, pairs = self._number("Q"), self._number("Q")
         if tensors > _MOST_TENSORS or pairs > _MOST_PAIRS:
             raise self._refusal(

@@ -142,7 +142,8 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     if tensors:
         stored, tensors = tensors, _without_layers_ahead(tensors, config, architecture)
         ahead = sum(each.bytes for each in stored) - sum(each.bytes for each in tensors)
-        casts = [each for each in tensors if each.dtype in FLOATS]
+        # What quantised values are multiplied with stays as wide as it is.
+        casts = [each for each in tensors if each.dtype in FLOATS and (settings is None or "scale" not in each.name)]
         source = _("the headers of {files} safetensors files, {tensors} tensors").format(
             files=len({each.file for each in tensors}), tensors=len(tensors)
         )
@@ -249,6 +250,20 @@ class _Placed(StoredTensor):
 
 def _tensors_of(path: Path) -> list[_Placed]:
     """Those of the files that were named, or that the index beside a configuration names; none for one alone."""
+    found = _tensors_there(path)
+    index = path if path.name.endswith(".index.json") else (path if path.is_dir() else path.parent) / _INDEX
+    single = (path / "model.safetensors").is_file() if path.is_dir() else False
+    if (
+        found
+        and index.is_file()
+        and not single
+        and {each.file for each in found} == {each.name for each in _named_by(index)}
+    ):
+        _refuse_missing_tensors(index, found)
+    return found
+
+
+def _tensors_there(path: Path) -> list[_Placed]:
     if path.is_dir():
         return _tensors(_files_of(path))
     if not path.is_file():
@@ -329,8 +344,23 @@ def _tensors(files: list[Path]) -> list[_Placed]:
         )
     # A consolidated copy beside the shards holds the same weights once more; an adapter is none of the model's.
     shards = [each for each in files if not each.name.startswith(("consolidated", "adapter_"))] or files
-    return [_Placed(each.name, each.dtype, each.elements, each.bytes, file.name)
-            for file in shards for each in read_safetensors(file)]  # fmt: skip
+    found = [_Placed(each.name, each.dtype, each.elements, each.bytes, file.name)
+             for file in shards for each in read_safetensors(file)]  # fmt: skip
+    if shards and not found:
+        raise InputRefused(_("{path}: there is no tensor in it").format(path=shards[0]))
+    return found
+
+
+def _refuse_missing_tensors(index: Path, tensors: list[_Placed]) -> None:
+    """Raises InputRefused for an index that names tensors which the shards that it names do not hold."""
+    there = {each.name for each in tensors}
+    missing = [name for name in read_json(index)["weight_map"] if name not in there]
+    if missing:
+        raise InputRefused(
+            _("{index}: it names {number} tensors that its shards do not hold, such as {name}").format(
+                index=index, number=len(missing), name=repr(missing[0][:80])
+            )
+        )
 
 
 def _stored_type(config: Any, tensors: list[_Placed], where: str) -> ElementType | None:
@@ -380,6 +410,7 @@ def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     architecture = architecture_of_gguf(first, str(files[0]))
     contents: list[GgufFile] = [first, *(read_gguf(each) for each in files[1:])]
     tensors = [tensor for content in contents for tensor in content.tensors]
+    _refuse_other_parts(first, files, len(tensors))
     size = weights_bytes if weights_bytes is not None else sum(tensor.bytes for tensor in tensors)
     source = ngettext(
         "the tensor list of {number} GGUF file, {tensors} tensors",
@@ -393,6 +424,21 @@ def _gguf_model(path: Path, weights_bytes: int | None) -> Model:
     return Model(
         path, architecture, element_type("float16"), size, words, count, gguf=True, weights_known=known, places=places
     )
+
+
+def _refuse_other_parts(first: GgufFile, files: list[Path], tensors: int) -> None:
+    """A part of a model under a name that does not tell it, or parts of which one has not what it had."""
+    count, total = first.metadata.get("split.count"), first.metadata.get("split.tensors.count")
+    if isinstance(count, int) and count > 1 and count != len(files):
+        raise InputRefused(
+            _("{path}: it is one of {count} parts, and its name does not tell where the others are").format(
+                path=files[0], count=count
+            )
+        )
+    if isinstance(total, int) and total not in (0, tensors):
+        raise InputRefused(
+            _("{path}: its parts hold {there} of {count} tensors").format(path=files[0], there=tensors, count=total)
+        )
 
 
 def gguf_parts(path: Path) -> list[Path]:
