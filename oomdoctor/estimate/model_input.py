@@ -159,8 +159,8 @@ def _hugging_face_model(path: Path, asked: ElementType | None, weights_bytes: in
     without = _(", without {what}").format(what=_(architecture.uncounted)) if architecture.uncounted else ""
     source = _("{count} parameters counted from config.json{without}").format(count=f"{count:,}", without=without)
     if settings is None:
-        known = "assumed" if architecture.assumed else "computed"
-        shares = shares_of_counts(divided_parameters(architecture, where), kind.bytes_of(1))
+        known = "assumed" if architecture.assumed or architecture.uncounted else "computed"
+        shares = shares_of_counts(divided_parameters(architecture, where), kind.bytes_of(1), architecture)
         return made(kind.bytes_of(count), source, count, known, (kind.bytes_of(count), count), shares)
     parts = quantised_parts(architecture, count, settings)
     if parts is None:
@@ -202,7 +202,7 @@ def model_of_config(config: object, path: Path) -> Model:
     count, kind = count_parameters(architecture, str(path)), element_type("bfloat16")
     size = kind.bytes_of(count)
     source = _("{count} parameters counted from the configuration").format(count=f"{count:,}")
-    known = "assumed" if architecture.assumed else "computed"
+    known = "assumed" if architecture.assumed or architecture.uncounted else "computed"
     return Model(path, architecture, kind, size, source, count, weights_known=known, floats=(size, count))
 
 

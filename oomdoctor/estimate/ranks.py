@@ -132,10 +132,11 @@ def kv_heads_of(architecture: Architecture) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def shares_of_counts(counts: Mapping[int, int], element_bytes: int) -> Shares:
+def shares_of_counts(counts: Mapping[int, int], element_bytes: int, architecture: Architecture) -> Shares:
     """By the numbers of parameters, where no file with weights is at hand (`parameters.divided_parameters`)."""
     each = {limit: element_bytes * count for limit, count in sorted(counts.items())}
-    return Shares(tuple(Share(limit, size, (size, counts[limit])) for limit, size in each.items()), True)
+    return Shares(tuple(Share(limit, size, (size, counts[limit])) for limit, size in each.items()),
+                  not architecture.stateful)  # fmt: skip
 
 
 def unused_rows(vocabulary: int) -> int:

@@ -11,7 +11,7 @@ from ..language import _
 from .architecture import Architecture
 from .attention_config import ENCODER_DECODERS
 from .engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine
-from .families import KNOWN, KNOWN_TO_GGUF
+from .families import HEAD_WIDTH_IS_A_SHARE, KNOWN, KNOWN_TO_GGUF
 
 _VLLM_HAS_NONE = frozenset(
     ("apertus1p5_text", "aria_text", "biogpt", "bitnet", "codegen", "ctrl", "diffllama", "doge", "gemma4_unified_text",
@@ -71,17 +71,21 @@ def _of_vllm(family: str) -> str | None:
         return _("vLLM has no class for {family} any more: {version} was the last with one").format(
             family=family, version=last
         )
-    if family in _VLLM_HAS_NONE or family not in KNOWN:
+    if family in _VLLM_HAS_NONE:
         return _without_class("vLLM 0.33", family)
-    return None
+    return None if family in KNOWN | HEAD_WIDTH_IS_A_SHARE else _unknown("vLLM", family)
 
 
 def _of_sglang(family: str) -> str | None:
     if family in ENCODER_DECODERS and family != "whisper":
         return _("SGLang serves no {family}: of encoder-decoders it has only Whisper").format(family=family)
-    if family in _SGLANG_HAS_NONE or family not in KNOWN:
+    if family in _SGLANG_HAS_NONE:
         return _without_class("SGLang 0.5.23", family)
-    return None
+    return None if family in KNOWN else _unknown("SGLang", family)
+
+
+def _unknown(engine: str, family: str) -> str:
+    return _("whether {engine} serves {family} is not known here").format(engine=engine, family=family)
 
 
 def _without_class(engine: str, family: str) -> str:

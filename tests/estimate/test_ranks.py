@@ -155,3 +155,9 @@ def test_layers_that_guess_ahead_are_no_part_of_the_weights(tmp_path: Path) -> N
     assert (model.weights_bytes, model.speculative_bytes) == (size, 2 * 3 * H * H)
     notes = answer_of(model, Settings(VLLM, 80 * GIB, 64, 1)).notes
     assert any("384.00 KiB of layers that guess tokens ahead" in each for each in notes)
+
+
+def test_how_states_are_divided_is_assumed(tmp_path: Path) -> None:
+    changes = {"model_type": "mamba2", "state_size": 8, "num_heads": 16, "head_dim": 8, "n_groups": 2, "expand": 2,
+               "conv_kernel": 4, "tie_word_embeddings": False}  # fmt: skip
+    assert on_rank(write_config(tmp_path, **changes), 2)[1] == "assumed"

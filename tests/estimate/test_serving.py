@@ -60,6 +60,14 @@ def test_a_family_that_nobody_knows(engine: str) -> None:
     assert "windmill" in said
 
 
+def test_what_is_not_known_is_no_no() -> None:
+    """vLLM has a class for InternLM2, transformers has none."""
+    config = {**LLAMA_8B, "model_type": "internlm2"}
+    assert why("vllm", config) is None
+    assert why("sglang", config) == "whether SGLang serves internlm2 is not known here"
+    assert "own code" in (why("transformers", config) or "")
+
+
 def test_a_family_that_an_engine_had_once() -> None:
     said = why("vllm", {**LLAMA_8B, "model_type": "baichuan"})
     assert said == "vLLM has no class for baichuan any more: 0.23 was the last with one"
