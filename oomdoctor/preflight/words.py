@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ..facts.misuses import MisuseFinder
@@ -47,7 +48,7 @@ def check_words(setup: Setup) -> Iterable[Finding]:
     seen: set[tuple[str, str]] = set()
     for misuse in misuses[:_MOST]:
         if (misuse.what, misuse.outcome) not in seen:
-            yield _finding(misuse)
+            yield _unread_here(setup, misuse, _finding(misuse))
         seen.add((misuse.what, misuse.outcome))
     strangers = list(_strangers(setup, {what for what, outcome in seen}))
     yield from strangers
@@ -74,6 +75,17 @@ def check_words(setup: Setup) -> Iterable[Finding]:
                 else _("No option of the command is known to be wrong for {versioned}")
             ).format(versioned=_versioned(setup)),
         )
+
+
+def _unread_here(setup: Setup, misuse: Misuse, found: Finding) -> Finding:
+    """A build without CUDA reads no setting of CUDA's allocator, so that it refuses none."""
+    version = setup.interpreter.versions.get("torch", "")
+    if found.level is not Level.FAIL or not version.endswith("+cpu") or not misuse.what.startswith(ALLOCATOR_VARIABLES):
+        return found
+    why = _("torch {version}, which has no CUDA, does not read it; a CUDA build: {why}").format(
+        version=version, why=found.why
+    )
+    return replace(found, level=Level.WARN, why=why)
 
 
 def _unchecked(setup: Setup, told: set[str]) -> Iterator[str]:
