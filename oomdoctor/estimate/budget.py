@@ -9,7 +9,7 @@ from ..errors import InputRefused
 from ..language import N_, _
 from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
-from .architecture import CrossAttention
+from .architecture import Attention, CrossAttention, Latent
 from .dtypes import ElementType, element_type
 from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine
 from .kv_cache import (
@@ -401,8 +401,16 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     if prompt:
         size, formula = size + prompt, formula + _(" + the prompts' rows in windowed layers")
         inputs.append((N_("bytes of the prompts in windowed layers"), prompt))
-    known = ASSUMED if model.architecture.assumed else COMPUTED
+    known = ASSUMED if model.architecture.assumed or _lacks_widths(model) else COMPUTED
     return Part(ACTIVATIONS, size, formula, tuple(inputs), known, _("the engine's largest step"))
+
+
+def _lacks_widths(model: Model) -> bool:
+    """Whether a width that activations depend on is taken from another one, or left out."""
+    has = model.architecture
+    no_mlp = has.intermediate is None and has.experts is None
+    attends = any(isinstance(cache, Attention | Latent) for cache, _count in has.alike)
+    return no_mlp or has.vocabulary is None or (attends and (has.heads is None or has.head_width is None))
 
 
 def _graphs(settings: Settings) -> Part:

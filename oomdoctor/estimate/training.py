@@ -335,7 +335,7 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
     logits = logits_bytes(tokens, vocabulary, element + 12)
     layer_count = max(1, layers)
     each_logit = _("tokens x vocabulary x {element} bytes")
-    return (
+    parts = (
         *states,
         Part(ACTIVATIONS, activations, _("layers x what each keeps") if not settings.checkpointing else
              _("layers x tokens x hidden: checkpointing keeps a layer's input"), (("layers", layers),
@@ -354,6 +354,18 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
         Part(WORKSPACE, WORKSPACE_BYTES, _("one workspace of cuBLAS"), ((N_("bytes of a workspace"), WORKSPACE_BYTES),),
              ASSUMED),
     )  # fmt: skip
+    return tuple(_as_known(model, part) for part in parts)
+
+
+def _as_known(model: Model, part: Part) -> Part:
+    """A part known no better than the parameters, or the dimensions, that it is worked out from."""
+    architecture = model.architecture
+    told = architecture.intermediate is not None or architecture.experts is not None
+    rests = {
+        **dict.fromkeys((PARAMETERS, GRADIENTS, BUCKETS, STATES, TEMPORARY, GATHERED), model.weights_known == ASSUMED),
+        **dict.fromkeys((ACTIVATIONS, LAYER), architecture.assumed or not told),
+    }
+    return replace(part, known=ASSUMED) if rests.get(part.name) and part.known == COMPUTED else part
 
 
 def frozen_bytes(model: Model, lora: Lora, precision: str) -> int:

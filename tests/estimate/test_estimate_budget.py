@@ -372,3 +372,9 @@ def test_states_without_attention_are_not_padded_and_have_the_model_s_type_in_vl
     part = budget_of(read_model(path, weights_bytes=GIB), Settings(VLLM, 80 * GIB, 512, 1)).part(CACHE)
     assert (part.bytes, part.known) == (64 * 5120 * (3 + 16) * 2, "assumed")
     assert part.source == "states are assumed to be bfloat16"
+
+
+@pytest.mark.parametrize("field", ["intermediate_size", "vocab_size"])
+def test_activations_without_a_width_are_assumed(tmp_path: Path, field: str) -> None:
+    model = read_model(write_config(tmp_path, **{field: None}), weights_bytes=GIB)
+    assert budget_of(model, Settings(VLLM, 80 * GIB, 64, 1)).part("activations of one step").known == "assumed"

@@ -120,3 +120,10 @@ def test_sharded_mixed_precision_computes_in_bfloat16(llama: Model) -> None:
     whole, divided = sizes(llama, RUN), sizes(llama, replace(RUN, zero=1, ranks=8))
     pure = sizes(llama, replace(RUN, precision="bf16-pure"))
     assert divided[ACTIVATIONS] == pure[ACTIVATIONS] < whole[ACTIVATIONS] - 2 * COUNT
+
+
+def test_what_follows_from_assumed_parameters_is_assumed(tmp_path: Path) -> None:
+    model = read_model(write_config(tmp_path, model_type="seen-by-nobody", head_dim=128))
+    known = {part.name: part.known for part in training_budget(model, RUN).parts}
+    assert {known[name] for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS)} == {"assumed"}
+    assert known[LOGITS] == "computed"
