@@ -15,6 +15,9 @@ from .owners import Ownership
 from .replay import BEFORE_RING
 from .request import Request
 
+_MOST = 8
+"""Of owners that are counted."""
+
 
 @dataclass(frozen=True)
 class Churn:
@@ -36,6 +39,14 @@ def churn(ownership: Ownership, then: Snapshot, request: Request, event: int) ->
 
     Holes in which nothing was freed within the recording are nobody's.
     """
+    key = (f"churn {request.requested_bytes} {event}", request.device)
+    found: tuple[Churn, ...] | None = then.derived.get(key)
+    if found is None:
+        found = then.derived[key] = _churn(ownership, then, request, event)
+    return found
+
+
+def _churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churn, ...]:
     blocks, lifetimes = then.blocks, ownership.replay.lifetimes
     own_pool, own_kind, own_stream = pools_of_blocks(then, request)
     here = (then.segments.device[blocks.segment] == request.device) & (blocks.state == 0)
@@ -49,18 +60,20 @@ def churn(ownership: Ownership, then: Snapshot, request: Request, event: int) ->
     inside = place >= 0
     inside[inside] = lifetimes.address[freed[inside]] - begin[place[inside]] < size[place[inside]].astype(np.uint64)
     rows, place = freed[inside], place[inside]
-    order = np.lexsort((lifetimes.end[rows], place))
-    rows, place = rows[order], place[order]
-    last = np.append(place[1:] != place[:-1], True) if len(place) else np.zeros(0, dtype=np.bool_)
+    # In each hole the one that was freed last.
+    latest = np.full(len(holes), -1, dtype=np.int64)
+    np.maximum.at(latest, place, lifetimes.end[rows])
+    last = np.flatnonzero(lifetimes.end[rows] == latest[place])
     left: dict[str, list[int]] = {}
     for row, hole in zip(rows[last].tolist(), place[last].tolist(), strict=True):
         left.setdefault(ownership.readings[int(ownership.kind[row])].owner, []).append(int(size[hole]))
-    by_kind = np.asarray([reading.owner for reading in ownership.readings], dtype=object)
+    number = {owner: place for place, owner in enumerate(left)}
+    of_kind = np.asarray([number.get(reading.owner, -1) for reading in ownership.readings], dtype=np.int64)
     fresh = freed[lifetimes.start[freed] != BEFORE_RING]
-    names = by_kind[ownership.kind[fresh]]
+    owners = of_kind[ownership.kind[fresh]]
     found = []
-    for owner, sizes in left.items():
-        asked = lifetimes.asked_bytes[fresh[names == owner]]
+    for owner, sizes in sorted(left.items(), key=lambda each: -sum(each[1]))[:_MOST]:
+        asked = lifetimes.asked_bytes[fresh[owners == number[owner]]]
         if len(asked):
             found.append(
                 Churn(

@@ -21,8 +21,8 @@ from .simulation.settings import AllocatorSettings
 
 _SEGMENT_ALLOC, _SEGMENT_FREE = ACTIONS.index("segment_alloc"), ACTIONS.index("segment_free")
 _BEFORE_RING = -1
-_MOST_ADDRESSES = 64
-"""So many are looked at behind a block; further ones were used by pieces of what the block was cut from."""
+_TOGETHER, _MOMENTS, _MOST_CELLS = 32, 2048, 4_000_000
+"""Addresses and moments that are looked at together where nothing was in use."""
 
 
 @dataclass(frozen=True)
@@ -95,23 +95,43 @@ def _nearest(spans: Spans, behind: AddressColumn, limit: IntColumn, lives: Spans
     first = np.ones(len(spans.address), dtype=np.bool_)
     first[1:] = spans.address[1:] != spans.address[:-1]
     begin = np.flatnonzero(first)
-    places = spans.address[begin]
-    key = (np.cumsum(first) - 1) * (count + 2) + spans.start + 1
+    places, rank = spans.address[begin], np.cumsum(first) - 1
+    key = rank * (count + 2) + spans.start + 1
+    in_use, moments = _in_use(spans, rank, len(places), count)
+    moment = _moment(lives.start + 1, moments, count)
     at, rows = np.searchsorted(places, behind), np.arange(len(behind))
-    for _ in range(_MOST_ADDRESSES):
+    while True:
         rows = rows[at[rows] < len(places)]
         away = (places[at[rows]] - behind[rows]).astype(np.int64)
         near = away <= limit[rows]
         rows, away = rows[near], away[near]
         if not len(rows):
-            break
+            return found
         # Of one address the last that began before this life ended is the one that may reach into it.
         last = np.searchsorted(key, at[rows] * (count + 2) + lives.end[rows], side="right") - 1
         seen = (last >= begin[at[rows]]) & (spans.end[last] > lives.start[rows])
         found[rows[seen]] = away[seen]
         rows = rows[~seen]
         at[rows] += 1
-    return found
+        # What came later than the block came directly behind it: further on only what stood there already counts.
+        leap = rows[(lives.start[rows] != _BEFORE_RING) & ~in_use[at[rows] // _TOGETHER, moment[rows]]]
+        at[leap] += _TOGETHER - at[leap] % _TOGETHER
+
+
+def _in_use(spans: Spans, rank: IntColumn, places: int, count: int) -> tuple[NDArray[np.bool_], int]:
+    """Whether any of so many neighbouring addresses was in use at about a moment: a table of both, and its moments."""
+    groups = places // _TOGETHER + 2
+    moments = max(16, min(_MOMENTS, _MOST_CELLS // groups))
+    change = np.zeros(groups * (moments + 1) + 1, dtype=np.int32)
+    group = rank // _TOGETHER * (moments + 1)
+    np.add.at(change, group + _moment(spans.start + 1, moments, count), 1)
+    np.subtract.at(change, group + _moment(spans.end, moments, count) + 1, 1)
+    return change[:-1].reshape(groups, moments + 1).cumsum(axis=1) > 0, moments
+
+
+def _moment(event: IntColumn, moments: int, count: int) -> IntColumn:
+    found: IntColumn = event * moments // (count + 1)
+    return np.minimum(found, moments - 1)
 
 
 def _segment_ends(snapshot: Snapshot, events: Events) -> Spans:
