@@ -152,7 +152,7 @@ def _place_change(before: Place, after: Place) -> PlaceChange:
         after=after,
         sizes=_sizes(before.sizes, after.sizes),
         budget=_sizes(before.budget, after.budget),
-        owners=_rows(owners_before.by_owner, owners_after.by_owner, (_without_count, _without_line)) if how else (),
+        owners=_rows(owners_before.by_owner, owners_after.by_owner, (without_count, _without_line)) if how else (),
         categories=_rows(owners_before.by_category, owners_after.by_category, (_without_line,)) if how else (),
         stacks=_rows(before.by_stack or {}, after.by_stack or {}, (_without_lines, _nearest_lines)) if stacks else (),
         how_known=how,
@@ -227,14 +227,14 @@ def _by_loose_key(keys: Iterable[Key], loose: Callable[[Key], Hashable]) -> dict
     return found
 
 
-def _without_count(owner: str) -> str:
+def without_count(owner: str) -> str:
     """A list is the same one when it has grown."""
     return _COUNT.sub("", owner)
 
 
 def _without_line(owner: str) -> str:
     """A line of code moves when a file is edited, `list 'kept' of Loop, grown at train.py:15` too."""
-    owner = _AT_LINE.sub("", _without_count(owner))
+    owner = _AT_LINE.sub("", without_count(owner))
     return _LINE.sub(lambda found: f"{_tail(found['file'])} in {found['function']}", owner)
 
 

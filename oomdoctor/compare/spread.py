@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .cautions import cautions_of
-from .change import BY_CENSUS, BY_STACKS
+from .change import BY_CENSUS, BY_STACKS, without_count
 from .places import NOTHING, Held, Place, Side
 
 
@@ -46,11 +46,20 @@ def spread(sides: tuple[Side, ...]) -> Spread:
         return Spread(places, (), (), "", cautions_of(places))
     return Spread(
         places=places,
-        owners=_rows([one.by_owner for one in counted]),
+        owners=_rows([_joined(one.by_owner) for one in counted]),
         categories=_rows([one.by_category for one in counted]),
         how_known=how,
         cautions=cautions_of(places),
     )
+
+
+def _joined(owners: Mapping[str, Held]) -> Mapping[str, Held]:
+    """By names without the number of elements: a list is the same in each rank, however long it is there."""
+    found: dict[str, Held] = {}
+    for name, held in owners.items():
+        alike = without_count(name)
+        found[alike] = found.get(alike, NOTHING) + held
+    return found
 
 
 def _rows(tables: list[Mapping[str, Held]]) -> tuple[SpreadRow, ...]:

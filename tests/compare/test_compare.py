@@ -31,6 +31,7 @@ from oomdoctor.compare.change import align, compare_sides
 from oomdoctor.compare.outline import outline_change
 from oomdoctor.compare.places import Held, Owners, Place, Side, read_side
 from oomdoctor.compare.render import as_terminal
+from oomdoctor.compare.spread import spread
 from oomdoctor.errors import InputRefused, UsageError
 from oomdoctor.model.printable import one_line
 
@@ -342,6 +343,15 @@ def test_a_list_that_grew_is_one_owner() -> None:
         sides = (Side(name, (place(owner, size),), {}) for name, owner, size in (("a", before, 1), ("b", after, MIB)))
         (changed,) = compare_sides(*sides).places
         assert [(row.key, row.before.bytes, row.after.bytes) for row in changed.owners] == [(after, 1, MIB)]
+
+
+def test_a_list_is_one_owner_in_all_ranks() -> None:
+    places = (
+        Place("cuda:0", "", sizes={"allocated": size}, rank=rank, census=Owners({owner: Held(size, 1)}, {}))
+        for rank, (owner, size) in enumerate((("list 'a' (3 elements)", 5), ("list 'a' (4 elements)", 7)))
+    )
+    found = spread((Side("bundle", tuple(places), {}),))
+    assert [(row.name, row.bytes) for row in found.owners] == [("list 'a'", (5, 7))]
 
 
 def test_a_variable_that_the_allocator_shows_too_is_told_once() -> None:
