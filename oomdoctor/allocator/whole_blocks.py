@@ -35,7 +35,8 @@ class Spans:
 
     def sorted(self) -> Spans:
         """By address, then by start."""
-        if bool((self.address[1:] > self.address[:-1]).all()):
+        above, same = self.address[1:] > self.address[:-1], self.address[1:] == self.address[:-1]
+        if bool((above | (same & (self.start[1:] > self.start[:-1]))).all()):
             return self
         order = np.lexsort((self.start, self.address))
         return self.rows(order)
