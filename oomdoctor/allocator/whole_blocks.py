@@ -123,11 +123,10 @@ def _in_use(spans: Spans, rank: IntColumn, places: int, count: int) -> tuple[NDA
     """Whether any of so many neighbouring addresses was in use at about a moment: a table of both, and its moments."""
     groups = places // _TOGETHER + 2
     moments = max(16, min(_MOMENTS, _MOST_CELLS // groups))
-    change = np.zeros(groups * (moments + 1) + 1, dtype=np.int32)
-    group = rank // _TOGETHER * (moments + 1)
-    np.add.at(change, group + _moment(spans.start + 1, moments, count), 1)
-    np.subtract.at(change, group + _moment(spans.end, moments, count) + 1, 1)
-    return change[:-1].reshape(groups, moments + 1).cumsum(axis=1) > 0, moments
+    group, cells = rank // _TOGETHER * (moments + 1), groups * (moments + 1)
+    change = np.bincount(group + _moment(spans.start + 1, moments, count), minlength=cells)
+    change -= np.bincount(group + _moment(spans.end, moments, count) + 1, minlength=cells)
+    return change.reshape(groups, moments + 1).cumsum(axis=1) > 0, moments
 
 
 def _moment(event: IntColumn, moments: int, count: int) -> IntColumn:
