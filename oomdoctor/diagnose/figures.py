@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..facts.deriver import failed_devices
 from ..facts.incidents import latest_device_failures
-from ..language import N_, _, told
+from ..language import N_, _, pgettext, told
 from ..model.diagnosis import Finding
 from ..model.events import EventKind
 from ..model.evidence import Evidence
@@ -29,6 +29,7 @@ def notes_on_figures(evidence: Evidence, facts: FactSet, findings: Sequence[Find
     notes: list[str] = []
     for member in failed_devices(facts):
         notes += _of_device(member, facts)
+    notes += _cut_off(evidence)
     notes += _artefacts(evidence)
     notes += _tries(evidence)
     notes += _ranks(facts, findings)
@@ -97,6 +98,31 @@ def _advice(member: str, facts: FactSet) -> Iterator[str]:
                 requested=format_bytes(requested),
             )
         )
+
+
+_CUT = {
+    "requested": N_("what was asked for"),
+    "total": N_("the device's size"),
+    "free": N_("what was free"),
+    "process_used": N_("what the process held"),
+    "allocated": N_("what live tensors held"),
+    "reserved": N_("what the allocator had reserved"),
+    "reserved_unallocated": N_("what was reserved and in no tensor"),
+}
+"""Figures of a message, as a sentence names them."""
+
+
+def _cut_off(evidence: Evidence) -> Iterator[str]:
+    for event in latest_device_failures(evidence):
+        cut = event.fields.get("cut_off")
+        if isinstance(cut, tuple):
+            figures = pgettext("numbers", ", ").join(_(_CUT[str(name)]) for name in cut)
+            yield (
+                _(
+                    "The input ends in the middle of the message ({source}). Cut off, and so not known: {figures}. "
+                    "Give the whole line where it is to be had."
+                ).format(source=event.source, figures=figures)
+            )
 
 
 def _artefacts(evidence: Evidence) -> Iterator[str]:

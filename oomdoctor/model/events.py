@@ -37,6 +37,7 @@ class EventKind(str, Enum):
     pool (mps: private|shared), pool_at_maximum (True: a pool that may not grow any more), exception_type, advice (the hint torch printed: max_split_size_mb|expandable_segments),
     generation (the message form: 'cached' <=1.3, 'reserved' 1.4-2.0, 'sentences' >=2.1, 'bare'), wrapped_by (an engine's own sentence),
     capacity_unknown (True for NVML artefacts such as 17179869184 GiB), zeros_set_aside (True: the capacity or the request was 0),
+    cut_off (tuple of requested|total|…: figures of a message in whose middle the log ends),
     contradictory (tuple of the figures that cannot all be true, as text; they are left out)"""
     DEVICE_OOM_TRY = "device-oom-try"
     """One failed try, not an incident: torch >= 2.14's warning, XLA's start-up back-off. backend, requested_bytes, free_bytes, total_bytes"""

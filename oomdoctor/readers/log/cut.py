@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...model.events import LogEvent
+from ...model.events import EventKind, LogEvent
 from .family import Line, Pattern
 
 _AT_END = re.compile(r"(?<![\w.,])[0-9]{1,4}$")
@@ -41,3 +41,36 @@ def _kept(event: LogEvent, other: LogEvent) -> LogEvent:
         if name.endswith(("_bytes", "_tokens")) and other.fields.get(name) != value
     }
     return replace(event, fields={name: value for name, value in event.fields.items() if name not in cut})
+
+
+_SENTENCES = ("requested", "total", "free", "process_used", "allocated", "reserved_unallocated")
+_IN_BRACKETS = ("requested", "total", "allocated", "free", "reserved")
+"""The figures of torch's message, in its order: since 2.1, and before."""
+_BEGINS = re.compile(r"out of memory\.\s{1,3}(?P<rest>\S.*)?$", re.IGNORECASE)
+_FIRST_WORDS = "Tried to allocate "
+
+
+def with_cut_told(event: LogEvent, line: Line, last: str) -> LogEvent:
+    """The event with `cut_off`, the figures that a message lacks which stops at `last`, a last line without an end."""
+    if event.kind is not EventKind.DEVICE_OOM or last not in (line.text, *line.following(_MOST_WRAPPED)):
+        return event
+    text = " ".join([line.text, *line.following(_MOST_WRAPPED)])
+    names = _lacking(text)
+    cut = tuple(name for name in names if event.fields.get(f"{name}_bytes") is None)
+    return replace(event, fields={**event.fields, "cut_off": cut}) if cut else event
+
+
+_MOST_WRAPPED = 12
+
+
+def _lacking(text: str) -> tuple[str, ...]:
+    """The figures that a message of this form has; none where it came to its end, or is of a form that has none."""
+    begun = _BEGINS.search(text)
+    rest = "" if begun is None else begun["rest"] or ""
+    if " (GPU " in rest:
+        return () if ")" in rest.partition(" (GPU ")[2] else _IN_BRACKETS
+    if " GPU " in rest and not rest.rstrip().endswith((".", ")")):
+        return () if "but unallocated" in rest else _SENTENCES
+    if rest and (_FIRST_WORDS.startswith(rest) or re.fullmatch(r"Tried to allocate [0-9.]{1,12}", rest)):
+        return ("requested",)
+    return ()

@@ -16,7 +16,7 @@ from ..gpu_tables.forms import Follower
 from ..gpu_tables.piece import TableLine
 from ..gpu_tables.shelf import ReadingShelf
 from ..text import Utf8Chunks, clean, decode
-from .cut import may_be_cut, without_cut_figures
+from .cut import may_be_cut, with_cut_told, without_cut_figures
 from .document import is_document
 from .family import Family, Line
 from .index import TABLES, index_of
@@ -152,6 +152,8 @@ class _Reader:
         """Failures of which it is still looked up when they were."""
         self.cut = ""
         """The last line, where it has no end and stops in a number."""
+        self.unended = ""
+        """The last line, where it has no end."""
         self.stamped: tuple[int, float | None] = (0, None)
         """Where in the log it was last looked up, and what was found."""
 
@@ -190,7 +192,7 @@ class _Reader:
         if tail and tail[-1:] not in b"\r\n":
             start = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
             last = strip(clean(decode(tail[start:]))).text
-            self.cut = last if may_be_cut(last) else ""
+            self.cut, self.unended = last if may_be_cut(last) else "", last
 
     def last_line_start(self, done: int) -> int:
         """Up to where lines can be handled now, so that each still has its following lines in the buffer."""
@@ -305,6 +307,8 @@ class _Reader:
                 events = _events(pattern.build(match, line))
                 if self.cut and span.start + _REACH > len(self.buffer):
                     events = without_cut_figures(events, pattern, line, self.cut)
+                if self.unended and span.start + _REACH > len(self.buffer):
+                    events = [with_cut_told(event, line, self.unended) for event in events]
                 said += ((line.text.find(pattern.anchor), event) for event in events)
             for event in in_order_of_line(said):
                 new = self.record(event, span, text) or new
