@@ -112,13 +112,15 @@ def _started_again(evidence: Evidence) -> bool:
 def _told_once(incidents: list[Incident]) -> tuple[Incident, ...]:
     """Of those that say the same of the same second the first, unless another failure of that kind came between."""
     told: list[Incident] = []
-    latest: dict[tuple[str, str], tuple[object, ...]] = {}
+    latest: dict[tuple[str, str], tuple[int | None, int | None]] = {}
     for incident in incidents:
         second = None if incident.when_seconds is None else round(incident.when_seconds)
-        kind, said = (incident.where, incident.cause), (incident.requested_bytes, second)
-        if latest.get(kind) != said:
-            latest[kind] = said
+        kind = (incident.where, incident.cause)
+        size, before = latest.get(kind, (-1, None))
+        # One of two records of it may have no time.
+        if size != incident.requested_bytes or (None not in (before, second) and before != second):
             told.append(incident)
+        latest[kind] = (incident.requested_bytes, second)
     return tuple(told)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,7 @@ from .pipes import PATIENCE_LOST, PIPE_SILENT_SECONDS, VIEW_OF_THE_KERNEL, Patie
 from .snapshot import read_snapshot
 from .text import RIDDLED, is_riddled_with_zeros
 from .unplaced import placed
+from .wrapped import MOST_BYTES, may_be_wrapped, unwrap
 
 MAX_FILES_IN_FOLDER = 2_000
 """A folder with more files is read up to here, in order of name, and the result says so."""
@@ -249,6 +251,13 @@ class _Reading:
     def _read_stream(
         self, stream: IO[bytes], head: bytes, kind: InputKind, shown: str, size_bytes: int | None = None
     ) -> None:
+        if may_be_wrapped(head):
+            content = _all_of(stream)
+            unwrapped = unwrap(content) if len(content) <= MOST_BYTES else None
+            if unwrapped is not None:
+                self._read_log(io.BytesIO(unwrapped.text), shown, len(unwrapped.text), unwrapped.why)
+                return
+            stream = cast(BinaryIO, _Resumed(content, cast(BinaryIO, stream)))
         if kind is InputKind.LOG:
             self._read_log(stream, shown, size_bytes)
         elif kind is InputKind.EMPTY:
@@ -276,7 +285,8 @@ class _Reading:
                 N_("it is binary data, neither a snapshot nor text; give the log or the snapshot"),
             )
 
-    def _read_log(self, stream: IO[bytes], shown: str, size_bytes: int | None) -> None:
+    def _read_log(self, stream: IO[bytes], shown: str, size_bytes: int | None, why: str = "") -> None:
+        """`why`: what the text was taken from, where it is not the file itself."""
         # Imported late: it takes a tenth of a second, and a snapshot needs none of it.
         from .log.engine import read_log
 
@@ -292,7 +302,16 @@ class _Reading:
         only_devices = bool(reading.device_readings) and not reading.events
         notes = "; ".join(reading.notes)
         kind = "nvidia-smi" if only_devices else "document" if reading.is_document else "log"
-        self.record(shown, kind, "partly" if notes else "read", notes)
+        self.record(shown, kind, "partly" if notes else "read", "; ".join(filter(None, (notes, why))))
+
+
+def _all_of(stream: IO[bytes]) -> bytes:
+    """All that it holds, up to one byte more than is unwrapped; a pipe gives it in pieces."""
+    pieces, left = [], MOST_BYTES + 1
+    while left > 0 and (piece := stream.read(min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def why_not(error: OSError) -> str:
