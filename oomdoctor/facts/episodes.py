@@ -18,6 +18,7 @@ _APART_SECONDS = 15 * 60.0
 """Ranks of one job that fail for one reason do so within this time."""
 _MOST_TOLD = 8
 """Of more episodes the earliest are told together: not each of a thousand refused requests has a cause of its own."""
+_NO_ROOM_LINES = 3
 _PER_FRAME, _BESIDE = 4, 12
 """Lines of a traceback for each of its frames, and beside them."""
 
@@ -185,14 +186,15 @@ def _episodes(events: Sequence[LogEvent]) -> list[_Episode]:
             launched = launched or event.kind is EventKind.COMMAND_LINE
             continue
         current = found[-1] if found else None
+        beside = current is not None and _stand_together(current.failures[-1], event)
         if current is None:
             current = _Episode(begins=0)
             found.append(current)
             current.events += waiting
         else:
             own = list(_leading_to(event, waiting, events))
-            new_program = restarted or launched or _is_another_program(current, event)
-            if recovered and not is_aftermath(event):
+            new_program = (restarted and not beside) or launched or _is_another_program(current, event)
+            if recovered and not beside and not is_aftermath(event):
                 current.recovered = True
             if new_program or current.recovered or _is_another(current, event):
                 _give(current, [n for n in waiting if n not in own])
@@ -202,11 +204,19 @@ def _episodes(events: Sequence[LogEvent]) -> list[_Episode]:
                 waiting = own
             current.events += waiting
         current.add(event, number)
-        waiting, restarted, recovered, launched = [], False, False, False
+        waiting, launched = [], False
+        # What went on did so after the last of several lines that tell of one failure.
+        restarted, recovered = restarted and beside, recovered and beside
     if found:
         _give(found[-1], waiting)
         found[-1].recovered = found[-1].recovered or recovered
     return list(_merged(found))
+
+
+def _stand_together(one: LogEvent, other: LogEvent) -> bool:
+    """Whether there is no room for a step, or a start, between two lines."""
+    first, last = one.source.line, other.source.line
+    return first is not None and last is not None and 0 <= last - first <= _NO_ROOM_LINES
 
 
 def _give(episode: _Episode, numbers: Iterable[int]) -> None:
