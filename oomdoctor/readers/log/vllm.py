@@ -498,15 +498,16 @@ _SERVING: tuple[Pattern, ...] = (
     ),
 )
 
-_TOLD_TO_CLIENTS = _form(
-    EventKind.ENGINE_PHASE,
-    "EngineDeadError: ",
-    r"\[serving\w{0,40}\.py:[0-9]{1,6}\] .{0,80}EngineDeadError: ",
-    phase="serving",
-    edge="told",
+_TOLD_TO_CLIENTS = tuple(
+    _form(EventKind.ENGINE_PHASE, anchor, text, phase="serving", edge="told")
+    for anchor, text in (
+        ("EngineDeadError: ", r"\[serving\w{0,40}\.py:[0-9]{1,6}\] .{0,80}EngineDeadError: "),
+        ("AsyncLLM output_handler failed", r"AsyncLLM output_handler failed\b"),
+        ("Engine background task failed", r"\bEngine background task failed$"),
+    )
 )
-"""The server answers a request with what the engine died of: it was serving then."""
+"""The server answers a request with what the engine died of, or its front end's loop ends: it was serving then."""
 
 FAMILY = Family(
-    "vllm", (*_START, *_WEIGHTS, *_PROFILE, *_KV, *_ENCODER, *_WARM_UP, *_HOST, *_SERVING, _TOLD_TO_CLIENTS)
+    "vllm", (*_START, *_WEIGHTS, *_PROFILE, *_KV, *_ENCODER, *_WARM_UP, *_HOST, *_SERVING, *_TOLD_TO_CLIENTS)
 )

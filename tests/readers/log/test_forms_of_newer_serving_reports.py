@@ -126,3 +126,15 @@ def test_turbomind_makes_its_weights(tmp_path, function):
 def test_a_vision_transformer_in_remote_code(tmp_path):
     text = 'Traceback (most recent call last):\n  File "/root/.cache/huggingface/modules/transformers_modules/modeling_some_vit.py", line 90, in forward\n    qkv = torch.stack([q, k, v], dim=2)\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 200.00 MiB. GPU 0 has a total capacity of 22.00 GiB of which 100.00 MiB is free.'
     assert first(tmp_path, text)[0] == "encoder-peak"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "(APIServer pid=4) ERROR 02-03 10:00:01 [async_llm.py:640] AsyncLLM output_handler failed.",
+        "ERROR 02-03 10:00:01 async_llm_engine.py:60] Engine background task failed",
+    ],
+)
+def test_the_front_ends_loop_ends_only_where_it_served(tmp_path, after):
+    before = "ERROR 02-03 10:00:00 [core.py:900] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 40.00 MiB. GPU 0 has a total capacity of 39.50 GiB of which 20.00 MiB is free. Including non-PyTorch memory, this process has 39.40 GiB memory in use. Of the allocated memory 38.60 GiB is allocated by PyTorch, and 210.00 MiB is reserved by PyTorch but unallocated."
+    assert first(tmp_path, f"{before}\n{after}")[0] == "runtime-unprofiled"
