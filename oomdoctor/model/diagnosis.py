@@ -56,6 +56,10 @@ class Effect(str, Enum):
     """Reserved memory that no request could use becomes usable."""
     LEAVES = "leaves"
     """So much is left alone, for others on the device."""
+    COUNTS = "counts"
+    """None: what is short is counted (threads, open files, users of a device), not measured in bytes."""
+    FINDS_OUT = "finds-out"
+    """None: it tells what to change."""
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,10 @@ class _RuleReader:
         word, known = section.text("effect", Effect.FREES.value), [effect.value for effect in Effect]
         if word not in known:
             section.entries["effect"].place.refuse(f"'effect' is one of {', '.join(known)}; not {word!r}")
-        return Effect(word)
+        effect = Effect(word)
+        if effect in (Effect.COUNTS, Effect.FINDS_OUT) and "frees" in section.entries:
+            section.entries["effect"].place.refuse(f"what {word} has no bytes; leave 'frees' out")
+        return effect
 
     def _knob_value(self, section: Section | None) -> KnobValue | None:
         if section is None:

@@ -109,8 +109,14 @@ def _order(each: tuple[Remedy, bool]) -> tuple[int, bool]:
 
 
 def _unmeasured(remedies: Sequence[Remedy]) -> bool:
-    """Whether of some change neither its bytes are known nor whether it is enough."""
-    return any(each.frees_bytes is None and each.enough is None and each.simulated is None for each in remedies)
+    """Whether some change frees bytes of which neither the number is known nor whether they are enough."""
+    return any(
+        each.frees_bytes is None
+        and each.enough is None
+        and each.simulated is None
+        and each.effect not in (Effect.COUNTS, Effect.FINDS_OUT)
+        for each in remedies
+    )
 
 
 def _watches(asked: Sequence[ToConfirm]) -> bool:

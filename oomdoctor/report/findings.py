@@ -47,6 +47,8 @@ _NOT_KNOWN = {
     Effect.ALLOWS: N_("How much is needed is not known."),
     Effect.JOINS: N_("How much of what is reserved becomes usable is not known."),
     Effect.LEAVES: N_("How much it leaves to others is not known."),
+    Effect.COUNTS: N_("What is short here is counted, not measured in bytes."),
+    Effect.FINDS_OUT: N_("Frees nothing by itself; it tells what to change."),
 }
 
 _LINE, _SOURCE, _PROSE = 400, 240, 4000
@@ -203,7 +205,8 @@ def _effect(remedy: Remedy) -> str:
     if remedy.frees_bytes is None:
         unknown = _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN))
         if remedy.needed_bytes is not None:
-            unknown = f"{unknown} {_('At least {size} is needed.').format(size=format_bytes(remedy.needed_bytes))}"
+            needed = _("{sentence} At least {size} is needed.")
+            unknown = needed.format(sentence=unknown, size=format_bytes(remedy.needed_bytes))
         return {True: _("Enough by itself."), False: _("Not enough by itself."), None: unknown}[remedy.enough]
     said = {
         True: _("{effect}, which is enough."),

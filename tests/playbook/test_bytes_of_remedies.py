@@ -111,3 +111,18 @@ def test_a_case_says_what_a_remedy_is_worth(tmp_path, worth, passes):
     playbook = load_playbook([tmp_path])
     rule = next(each for each in playbook.rules if each.id == "OWN001")
     assert run_case(rule, rule.cases[0]).passed is passes
+
+
+def test_a_limit_that_is_counted_is_no_matter_of_bytes():
+    found = finding("HST019", **{"host.failed_pool": "thread", "host.shortfall_bytes": 2 * GIB})
+    assert {each.needed_bytes for each in found.remedies} == {None}
+    assert {_remedy(each, short=True).effect for each in found.remedies} == {
+        "What is short here is counted, not measured in bytes."
+    }
+    assert not any("oomdoctor run" in asked.command for asked in found.to_confirm)
+
+
+def test_a_look_frees_nothing():
+    change = remedy(finding("HST005", **{"exit.killed": True, "host.shortfall_bytes": 2 * GIB}), "find-out-first")
+    assert change.needed_bytes is None
+    assert _remedy(change, short=True).effect == "Frees nothing by itself; it tells what to change."
