@@ -44,7 +44,10 @@ def test_a_rule_is_read_whole():
         ({"remedies": "[{id: a, do: x}, {id: a, do: y}]", "zh": None}, "stands here twice"),
         ({"remedies": "[{id: A b, do: x}]", "zh": None}, "words-joined-by-hyphens"),
         ({"remedies": "[{id: a, do: x, frees: engine.utilization}]", "zh": None}, "'frees' is bytes"),
-        ({"remedies": "[{id: a, do: x, effect: helps}]", "zh": None}, "'effect' is one of frees, .*, counts, finds-out"),
+        (
+            {"remedies": "[{id: a, do: x, effect: helps}]", "zh": None},
+            "'effect' is one of frees, .*, counts, finds-out",
+        ),
         ({"remedies": "[{id: a, do: x, frees: oom.free_bytes, effect: counts}]", "zh": None}, "counts has no bytes"),
         ({"remedies": "[{id: a, do: x, set: {nob: y}}]", "zh": None}, "did you mean 'knob'"),
         ({"zh": "{remedies: {grown: {do: x}}}"}, "no remedy 'grown'"),
