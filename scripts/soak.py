@@ -37,9 +37,9 @@ def supervise(speed: float, looks: str, words: list[str]) -> None:
         def __init__(self, look, interval, delay, name):  # type: ignore[no-untyped-def]
             count = os.open(f"{looks}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-            def counted() -> None:
+            def counted() -> float | None:
                 os.write(count, b".")
-                look()
+                return look()  # type: ignore[no-any-return]
 
             super().__init__(counted, interval / speed, delay, name)
 

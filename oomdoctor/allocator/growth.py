@@ -180,16 +180,16 @@ def _outermost_loop(ownership: Ownership, rows: IntColumn) -> IntColumn | None:
     changed = np.flatnonzero(np.concatenate([[True], stack[1:] != stack[:-1]]))
     stack, rows = stack[changed], rows[changed]
     depths = max((len(positions[kind]) for kind in set(stack.tolist())), default=0)
+    numbers = [0] * len(positions)
+    """Of each kind of stack, what its first `depth` frames are alike with; -1: it ends further out."""
     for depth in range(1, depths + 1):
-        place: dict[tuple[Frame, ...], int] = {}
+        place: dict[tuple[int, Frame], int] = {}
         # A stack that ends further out has no place at this depth; it neither begins a turn nor ends one.
-        of_kind = np.asarray(
-            [
-                place.setdefault(position[:depth], len(place)) if len(position) >= depth else -1
-                for position in positions
-            ],
-            dtype=np.int64,
-        )
+        numbers = [
+            place.setdefault((number, position[depth - 1]), len(place)) if len(position) >= depth else -1
+            for number, position in zip(numbers, positions, strict=True)
+        ]
+        of_kind = np.asarray(numbers, dtype=np.int64)
         here = of_kind[stack]
         at = np.flatnonzero(here >= 0)
         here = here[at]

@@ -58,6 +58,10 @@ _XPU_SETTINGS = {"PYTORCH_ALLOC_CONF", "expandable_segments"}
 _Row = dict[str, Any]
 
 
+_MOST_DEVICES = 1024
+"""Torch numbers at most 128."""
+
+
 def read_snapshot(
     path: Path, shown_path: str | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Snapshot:
@@ -106,6 +110,8 @@ def _snapshot(content: object, shown: str, cut: EventRows | None) -> Snapshot:
         raise InputRefused(N_("it has neither segments nor device_traces"))
     segment_rows = _rows(top.get("segments", []), "segments")
     traces = [_list(trace, "device_traces") for trace in _list(top.get("device_traces", []), "device_traces")]
+    if len(traces) > _MOST_DEVICES:
+        raise InputRefused(N_("it numbers {number} devices").format(number=len(traces)))
     whole = [_rows([row for row in trace if type(row) is not int] if cut else trace, "events") for trace in traces]
     if cut is not None and [row for trace in traces for row in trace if type(row) is int] != [*range(len(cut.run) - 1)]:
         raise InputRefused("events that lie outside of device_traces")
@@ -178,8 +184,11 @@ def _memory(rows: list[_Row], stacks: StackTable) -> tuple[Segments, Blocks, boo
         kind == "small" if kind is not None else bytes_ <= _SMALL_SEGMENT_BYTES
         for kind, bytes_ in zip(types, total.tolist(), strict=True)
     )
+    devices = integers(field(rows, "device", 0), "devices of segments")
+    if len(devices) and int(devices.max()) >= _MOST_DEVICES:
+        raise InputRefused(N_("it numbers {number} devices").format(number=int(devices.max()) + 1))
     segments = Segments(
-        device=integers(field(rows, "device", 0), "devices of segments"),
+        device=devices,
         address=addresses(field(rows, "address", 0), "addresses of segments"),
         total_bytes=total,
         stream=addresses(field(rows, "stream", 0), "streams of segments"),

@@ -215,7 +215,7 @@ _ESCAPES = re.compile(
 )
 _ORPHANS = re.compile(r"\[(?:0|1|22|39|3[0-7]|9[0-7]|[0-9]{1,2}(?:;[0-9]{1,3}){1,4})m")
 """Colour codes whose escape character was lost when the text was pasted."""
-_CONTROLS = dict.fromkeys((*range(9), *range(10, 32), *range(127, 160)))
+_CONTROLS = re.compile(r"[\x00-\x08\n-\x1f\x7f-\x9f]+")
 _COLOUR = re.compile(r"\[[0-9;]{1,12}[mK]")
 
 
@@ -224,4 +224,4 @@ def clean(text: str) -> str:
     if text.isprintable() and _COLOUR.search(text) is None:
         return text
     text = _ORPHANS.sub("", _ESCAPES.sub("", text))
-    return text.translate(_CONTROLS).replace("\xa0", " ").replace("\ufeff", "")
+    return _CONTROLS.sub("", text).replace("\xa0", " ").replace("\ufeff", "")

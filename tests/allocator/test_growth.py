@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,9 +13,9 @@ from snapshots import programs
 from snapshots.make import MIB, Device, frame, snapshot, write
 
 from oomdoctor.allocator.growth import Growth, Steps, find_steps, growth
-from oomdoctor.allocator.owners import Ownership
+from oomdoctor.allocator.owners import Ownership, ownership_of
 from oomdoctor.allocator.replay import replay
-from oomdoctor.readers.snapshot import read_snapshot
+from oomdoctor.readers.snapshot import read_snapshot, snapshot_of
 
 
 def _found(device: Device, folder: Path, ring: int | None = None) -> tuple[Steps | None, Growth | None]:
@@ -254,3 +255,16 @@ def test_keys_and_values_on_lines_of_their_own_are_one_cache(tmp_path: Path) -> 
     assert found is not None
     assert found.top_is_kv
     assert found.kv_owners == {f"{programs.FILE}:{line} in forward" for line in (13, 14)}
+
+
+def test_very_deep_stacks_take_time_in_proportion() -> None:
+    """Twenty events under one stack of ten thousand calls: each depth looks at one frame more, not at all above it."""
+    frames = [{"filename": f"f{number}.py", "name": f"g{number}", "line": number} for number in range(10_000)]
+    events = [
+        {"action": "alloc", "addr": 512 * number, "size": 512, "stream": 0, "time_us": number, "frames": frames}
+        for number in range(1, 21)
+    ]
+    read = snapshot_of({"segments": [], "device_traces": [events]}, "x.pickle")
+    begun = time.process_time()
+    find_steps(ownership_of(read, 0), until=20)
+    assert time.process_time() - begun < 5

@@ -20,7 +20,7 @@ from oomdoctor.errors import InputRefused
 from oomdoctor.model.snapshot import ACTIONS, Snapshot
 from oomdoctor.readers.identify import HEAD_BYTES, InputKind, identify
 from oomdoctor.readers.inputs import read_inputs
-from oomdoctor.readers.snapshot import read_snapshot
+from oomdoctor.readers.snapshot import read_snapshot, snapshot_of
 
 GENUINE = Path(__file__).parents[3] / "shared" / "snapshots"
 
@@ -367,3 +367,16 @@ def test_negative_addresses_are_read_as_their_twos_complement(tmp_path: Path) ->
     device = Device(base=-4096)
     device.malloc(512, TRAIN)
     assert _read(tmp_path, snapshot(device)).blocks.address.tolist()[0] == (1 << 64) - 4096
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"segments": [], "device_traces": [[]] * 5000},
+        {"segments": [{"device": 1 << 40, "address": 512, "total_size": 512, "blocks": []}], "device_traces": []},
+    ],
+)
+def test_more_devices_than_any_machine_has_are_refused(content) -> None:
+    """Every device takes time of its own, and a few bytes of a file can name very many."""
+    with pytest.raises(InputRefused, match="devices"):
+        snapshot_of(content, "x.pickle")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
@@ -53,6 +54,18 @@ _HEAD = 1 << 16
 """Bytes in which the order of a log shows."""
 _LONGEST_DOCUMENT = 1 << 20
 _LINE_ENDS = re.compile(rb"\r\n|\n|\r")
+
+
+# Messages that follow each other closely look around themselves at the same lines.
+@lru_cache(maxsize=1024)
+def _shown(raw: bytes) -> str:
+    return clean(decode(raw))
+
+
+@lru_cache(maxsize=1024)
+def _stripped(text: str) -> Stripped:
+    """To be read only."""
+    return strip(text)
 
 
 @dataclass(frozen=True)
@@ -350,7 +363,7 @@ class _Reader:
         for text in texts:
             if len(found) >= count:
                 break
-            stripped = strip(text)
+            stripped = _stripped(text)
             if not stream or stripped.stream == stream or (nameless and not stripped.stream):
                 found.append(stripped.text)
             else:
@@ -364,7 +377,7 @@ class _Reader:
             place = ends.end()
             ends = _LINE_ENDS.search(self.buffer, place, last)
             end = ends.start() if ends is not None else last
-            yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
+            yield _shown(self.buffer[place : min(end, place + _LONGEST)])
 
     def texts_before(self, span: _Span, floor: int = 0) -> Iterator[str]:
         """Nearest first, those that begin at `floor` or later."""
@@ -376,7 +389,7 @@ class _Reader:
             if end < first:
                 return
             place = max(self.buffer.rfind(b"\n", first, end), self.buffer.rfind(b"\r", first, end)) + 1 or first
-            yield clean(decode(self.buffer[place : min(end, place + _LONGEST)]))
+            yield _shown(self.buffer[place : min(end, place + _LONGEST)])
 
     def record(self, event: LogEvent, span: _Span, text: str) -> bool:
         """Whether it is something new."""
