@@ -146,6 +146,32 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         ),
         Item("vim, where installed", "what it writes", ("trust/test_terminal_sessions::test_an_editor",)),
         Item(
+            "less, of a file, at the end of a pipe, started by a program, stopped and continued",
+            "the screen, the keys, status",
+            (
+                "trust/test_terminal_sessions::test_a_pager",
+                "trust/test_terminal_sessions::test_a_pager_that_is_stopped_goes_on",
+            ),
+        ),
+        Item(
+            "keys typed while a full-screen program is busy",
+            "they are its own",
+            ("trust/test_terminal_sessions::test_keys_typed_while_a_program_is_busy_are_its_own",),
+        ),
+        Item(
+            "an interactive shell as the command: ^Z, jobs, fg, ^C, background jobs",
+            "the whole screen",
+            (
+                "trust/test_terminal_sessions::test_a_shell_inside_has_job_control",
+                "trust/test_terminal_sessions::test_which_shells_have_the_terminal_itself",
+            ),
+        ),
+        Item(
+            "--keep-output 0",
+            "the very terminal, of which the command is the foreground",
+            ("trust/test_terminal_sessions::test_a_command_may_have_the_streams_themselves",),
+        ),
+        Item(
             "one stream a terminal, the other a file",
             "isatty",
             ("run/test_terminal::test_one_redirected_the_other_a_terminal",),
@@ -350,6 +376,8 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             (
                 "probe/test_probe_room::test_snapshot_and_census_follow_if_there_is_room",
                 "probe/test_probe_room::test_what_a_group_leaves_is_less_its_cached_files",
+                "probe/test_probe_room::test_snapshot_and_census_follow_if_a_real_group_has_room",
+                "probe/test_probe_room::test_the_reserve_goes_first_and_the_fixed_record_next",
             ),
         ),
         Item(
@@ -368,6 +396,20 @@ GROUPS: dict[str, tuple[Item, ...]] = {
     ),
     "Devices and their numbers": (
         Item(
+            "a driver (a libnvidia-ml.so.1 made for it) that hangs, crashes or ends the process, at its start, at a "
+            "question or during the run; of another version, not loaded, with no card, with errors, with numbers that "
+            "cannot be",
+            "status, output; what was not seen is said; no process is left; check and sweep go on",
+            (
+                "trust/test_driver::test_a_run_says_what_is_wrong_and_ends_in_order",
+                "trust/test_driver::test_a_driver_that_falls_silent_during_the_run",
+                "trust/test_driver::test_figures_that_cannot_be_are_no_figures",
+                "trust/test_driver::test_a_hanging_driver_leaves_no_process",
+                "trust/test_driver::test_a_check_says_what_is_wrong",
+                "trust/test_driver::test_a_sweep_is_not_held_up",
+            ),
+        ),
+        Item(
             "UUIDs, CUDA_VISIBLE_DEVICES by place, UUID or part of it, CUDA_DEVICE_ORDER, slices of a card (MIG)",
             "the command's number of each card, or that it is not known",
             (
@@ -376,6 +418,8 @@ GROUPS: dict[str, tuple[Item, ...]] = {
                 "readers/test_numbering::test_cards_that_differ_are_numbered_by_speed_unless_told_otherwise",
                 "readers/test_numbering::test_a_value_that_names_no_card_makes_the_numbers_unknown",
                 "readers/test_numbering::test_processes_that_differ_make_the_numbers_unknown",
+                "readers/test_numbering::test_what_stands_behind_a_number_that_is_none_is_not_seen",
+                "readers/test_numbering::test_the_numbers_of_a_divided_card_are_unknown",
                 "device/test_device::test_cuda_sees_the_visible_devices_and_nvml_sees_all",
             ),
         ),
