@@ -262,9 +262,8 @@ def _mask_plain(data: bytes, is_code: bool, given: int = 0) -> bytes:
     has_escapes = b"\x1b" in data
     if has_escapes or any(escape in data for escape in _QUOTED_ESCAPES):
         spans = [*_shapes(data), *_spans_as_shown(data, is_code)]
-        # others than colours and the like hold text themselves: a title, the address of a link
-        if has_escapes and data.count(b"\x1b") != data.count(b"\x1b[") + data.count(_CHARSET):
-            spans += _places(data.lower(), is_code)
+        if has_escapes and _holds_text_in_escapes(data):
+            spans += _spans_in_escapes(data, is_code)
     else:
         spans = _spans(data, is_code)
     if not spans:
@@ -320,6 +319,22 @@ def _shapes(data: bytes) -> list[tuple[int, int]]:
     return spans
 
 
+def _holds_text_in_escapes(data: bytes) -> bool:
+    """Others than colours and the like hold text themselves: a title, the address of a link."""
+    return data.count(b"\x1b") != data.count(b"\x1b[") + data.count(_CHARSET)
+
+
+def _spans_in_escapes(data: bytes, is_code: bool) -> list[tuple[int, int]]:
+    """Where they lie in the lines with such escapes, as written."""
+    spans: list[tuple[int, int]] = []
+    begin = 0
+    for line in data.replace(b"\r", b"\n").split(b"\n"):
+        if _holds_text_in_escapes(line):
+            spans += ((begin + start, begin + stop) for start, stop in _places(line.lower(), is_code))
+        begin += len(line) + 1
+    return spans
+
+
 def _spans_as_shown(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     """Where they lie in the text as a terminal shows it."""
     escape = _pattern(_ESCAPE)
@@ -336,15 +351,21 @@ def _spans_as_shown(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     lines = data.split(b"\n")  # no escape goes over the end of a line
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     starts_shown = [0, *accumulate(len(line) + 1 for line in shown.split(b"\n"))]
+    pieces: dict[int, tuple[list[int], list[int]]] = {}
+    """Of a line, where the pieces between escapes begin, as shown and as written."""
 
     def written(place: int) -> int:
         number = bisect_right(starts_shown, place) - 1
-        within, left_out = place - starts_shown[number], 0
-        for each in escape.finditer(lines[number]):
-            if each.start() - left_out > within:
-                break
-            left_out += each.end() - each.start()
-        return starts[number] + within + left_out
+        if number not in pieces:
+            as_shown, as_written = [0], [0]
+            for each in escape.finditer(lines[number]):
+                as_shown.append(as_shown[-1] + each.start() - as_written[-1])
+                as_written.append(each.end())
+            pieces[number] = as_shown, as_written
+        as_shown, as_written = pieces[number]
+        within = place - starts_shown[number]
+        piece = bisect_right(as_shown, within) - 1
+        return starts[number] + as_written[piece] + within - as_shown[piece]
 
     return [(written(start), written(stop - 1) + 1) for start, stop in spans]
 
