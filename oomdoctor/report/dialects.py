@@ -16,7 +16,11 @@ from . import markup
 _JOINER = "\u2060"
 """A word joiner: what stands before it begins no markup, and it cannot be seen."""
 _SLACK = re.compile(r"[*~`]|(?<!\w)_|_(?!\w)|(?<!\w)@(?=\w)|:(?=\w+:)|^>")
-_JIRA = re.compile(r"[\\{}\[\]*|^~!]|(?<!\w)[-+_]|[-+_](?!\w)|\?(?=\?)|\((?=(?:[xyin!?/+\-]|\*[rgby]?|on|off|flag|flagoff)\))|[:;](?=[()DP](?!\w))|^(?=(?:h[1-6]|bq)\.\s)|^#")
+_JIRA = re.compile(
+    r"[\\{}\[\]*|^~!]|(?<!\w)[-+_]|[-+_](?!\w)|\?(?=\?)"
+    r"|\((?=(?:[xyin!?/+\-]|\*[rgby]?|on|off|flag|flagoff)\))|[:;](?=[()DP](?!\w))"
+    r"|^(?=(?:h[1-6]|bq)\.\s)|^#"
+)
 _JIRA_FENCE = re.compile(r"(?<=\{)(?=noformat)")
 _BACKTICKS = re.compile("`")
 _CALL = re.compile(r"(?<!\w)@(?=\w)|<(?=[!@#])")

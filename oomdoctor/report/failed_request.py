@@ -325,7 +325,7 @@ def _row(row: MapRow, row_bytes: int, pool: str) -> MapRowView:
         ends[category.key] = end
     idle = sum(run.bytes for run in row.runs if run.kind == "idle")
     return MapRowView(
-        pool=one_line(told(pool), 80),
+        pool=one_line(told(pool), 40),
         serves_request=row.serves_request,
         width=row.used_bytes / row_bytes,
         paths=tuple(PathView(categories[key], "".join(parts)) for key, parts in paths.items()),

@@ -13,7 +13,7 @@ _SPECIAL = re.compile(r"[\\`*\[\]|~{}$]|(?<![^\W_])_|_(?![^\W_])|!(?=\S)")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
 _REFERENCE = re.compile(r"(?<![\w&])(GH-|[#!$%&])(?=\d)|(:)(?=[a-z+-][\w+-]*:)")
-"""What GitHub or GitLab would make a link to an issue, a merge request, a snippet, a milestone, an epic; or an emoji."""
+"""What GitHub or GitLab makes a link of (an issue, a merge request, a snippet, a milestone, an epic), or a face."""
 _BLOCK_START = re.compile(r"^(?:(\d+)(?=[.)](?:\s|$))|(?=[-+>=#]))")
 
 

@@ -22,7 +22,7 @@ from .view import ReportView, view_report
 _BAR = 40
 _MOST = 4
 """Other budgets and missing things named here; the HTML report has them all."""
-_TONES = {"out-of-memory": "bold red", "degraded": "bold yellow", "undetermined": "bold yellow"}
+_TONES = {"out-of-memory": "bold red", "degraded": "bold dark_orange3", "undetermined": "bold dark_orange3"}
 
 
 def render(diagnosis: Diagnosis) -> str:

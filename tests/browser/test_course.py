@@ -1,0 +1,73 @@
+"""GIVEN a run by category WHEN opened THEN the pointer reads each part, and a link to a sample marks it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report.diagnoses import host_list
+from report.large import _course
+
+from oomdoctor.diagnose import diagnose
+from oomdoctor.model.diagnosis import Series
+from oomdoctor.report import render
+
+WIDE = {"width": 1280, "height": 800}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def divided(tmp_path: Path) -> Path:
+    course = _course("cuda:0", 1)
+    used = Series("cuda:0", "used on the device", course.times_seconds, (1,) * len(course.times_seconds), "s", 80 << 30)
+    path = tmp_path / "divided.html"
+    path.write_text(render(replace(host_list(), series=(used,), courses=(course,)), "html"), encoding="utf-8")
+    return path
+
+
+def test_the_pointer_reads_every_part_from_the_axis_up(opened: Any, divided: Path) -> None:
+    page = opened(divided, viewport=WIDE)
+    plot = page.page.locator("#timeline-of-1 .live .u-over")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    told = page.page.locator("#timeline-of-1 .reading").inner_text()
+    names = (
+        "other processes 2.00 GiB",
+        "context and libraries 1.00 GiB",
+        "weights 12.00 GiB",
+        "activations",
+        "idle in",
+    )
+    places = [told.index(name) for name in names]
+    assert places == sorted(places)
+    assert page.complaints == []
+
+
+def test_without_scripts_the_parts_are_a_picture_in_the_colours_of_the_bar(opened: Any, divided: Path) -> None:
+    page = opened(divided, viewport=WIDE, java_script_enabled=False)
+    drawn = page.page.locator("#timeline-of-1 .area")
+    assert drawn.count() == 5
+    fills = {drawn.nth(place).get_attribute("fill") for place in range(5)}
+    assert len(fills) == 5
+    heights = [drawn.nth(place).bounding_box()["height"] for place in range(5)]
+    assert heights == sorted(heights, reverse=True), "the lower ones lie over the higher"
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_link_to_a_sample_marks_it(opened: Any, tmp_path: Path, scripts: bool) -> None:
+    path = tmp_path / "list.html"
+    path.write_text(render(diagnose([ROOT / "sample_logs" / "run-list-own-limit"]), "html"), encoding="utf-8")
+    page = opened(path, viewport=WIDE, java_script_enabled=scripts).page
+    link = page.locator("a[href='#point-1-rise']").first
+    link.click()
+    row = page.locator("#point-1-rise")
+    assert row.is_visible()
+    box = row.bounding_box()
+    assert 0 <= box["y"] < WIDE["height"]
+    if scripts:
+        ring = page.evaluate("getComputedStyle(document.getElementById('point-1-rise')).outlineStyle")
+        thick = page.evaluate("getComputedStyle(document.querySelector('.sample-a .point')).strokeWidth")
+        assert (ring, thick) == ("solid", "5px")
