@@ -50,13 +50,14 @@ def budget_bar(bar: BudgetView, name: str) -> Markup:
 
 
 def small_bar(bar: BudgetView, name: str) -> Markup:
-    """A budget without its labels, for comparison with the bar above it."""
+    """A budget without its labels and its request, for comparison with the bar above it and those beside it."""
+    drawn = [each for each in bar.segments if each.width > 0]
+    whole = max([bar.capacity, *(each.start + each.width for each in drawn)])
     parts = [
         Markup('<svg x="{}" width="{}" height="14">{}</svg>').format(
-            at(each.start), at(each.width), _fill(each.category, each.variant, edge=True)
+            at(each.start / whole), at(each.width / whole), _fill(each.category, each.variant, edge=True)
         )
-        for each in bar.segments
-        if each.width > 0
+        for each in drawn
     ]
     return picture("bar", name, 14, bar.where, bar.in_words, parts)
 
