@@ -71,3 +71,30 @@ def test_a_link_to_a_sample_marks_it(opened: Any, tmp_path: Path, scripts: bool)
         ring = page.evaluate("getComputedStyle(document.getElementById('point-1-rise')).outlineStyle")
         thick = page.evaluate("getComputedStyle(document.querySelector('.sample-a .point')).strokeWidth")
         assert (ring, thick) == ("solid", "5px")
+
+
+NASTY = (
+    "</script><script>document.title='acted'</script><img src=x onerror=document.title='acted'>",
+    "{{7*7}} \u202eabc\u2066 a\u200bb\ufeff\u2028 \x1b[31m\x00",
+    "A" * 10_000,
+    "\N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}" * 200 + "显存不足" * 400,
+    "\" onmouseover='x' line\nbreak\r\n\ttab <!-- ]]>",
+)
+
+
+@pytest.mark.parametrize("text", NASTY, ids=["markup", "marks", "long", "faces", "quotes"])
+def test_whatever_a_part_is_called_stays_text_and_within_a_telephone(opened: Any, tmp_path: Path, text: str) -> None:
+    course = _course("cuda:0", 1)
+    parts = tuple(replace(part, name=f"{text} {place}", how_known=text) for place, part in enumerate(course.parts[:3]))
+    left = tuple(map(sum, zip(*(part.values_bytes for part in course.parts[3:]), strict=True)))
+    rest = replace(course.parts[-1], values_bytes=left)
+    course = replace(course, parts=(*parts, rest), how_sampled=text)
+    used = Series("cuda:0", text, course.times_seconds, (1,) * len(course.times_seconds), text, 80 << 30)
+    other = replace(used, where=text)
+    path = tmp_path / "nasty.html"
+    path.write_text(render(replace(host_list(), series=(used, other), courses=(course,)), "html"), encoding="utf-8")
+    page = opened(path, viewport={"width": 390, "height": 844})
+    assert (page.complaints, page.requests) == ([], [path.as_uri()])
+    assert page.page.title() != "acted"
+    assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.page.locator("#timeline-of-1 .area").count() == 1
