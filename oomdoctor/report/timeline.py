@@ -28,7 +28,7 @@ _ALL_POINTS = 16_000
 _LIMIT_SHOWN = 3
 """Times what is in use: a limit above that would press it flat against the axis."""
 _SOON_SECONDS = 5.0
-_NUMBER_WIDTH = 0.035
+_NUMBER_WIDTH = 0.05
 """Of the picture's width: numbers of strokes closer than this would cover each other."""
 
 

@@ -95,11 +95,23 @@
       context.fillStyle = colour("--ink");
       context.font = "600 " + 11.5 * ratio + "px system-ui, sans-serif";
       context.textBaseline = "bottom";
+      // Those that would cover each other share a place, as in the static picture: `3–7`.
+      var shown = [];
       (numbers || []).forEach(function (number) {
-        var x = place(span[0] + number.at * (span[1] - span[0]));
+        var x = place(span[0] + number.at * (span[1] - span[0])), last = shown[shown.length - 1];
         if (!inside(x)) return;
-        context.textAlign = x - box.left < 12 * ratio ? "left" : box.left + box.width - x < 12 * ratio ? "right" : "center";
-        context.fillText(number.text, x, box.top - 3 * ratio);
+        var ends = number.text.split("–"), right = x + context.measureText(number.text).width;
+        if (last && x - last.right < 4 * ratio) {
+          last.end = ends[ends.length - 1];
+          last.right = last.x + context.measureText(last.begin + "–" + last.end).width;
+        } else {
+          shown.push({ x: x, begin: ends[0], end: ends[ends.length - 1], right: right });
+        }
+      });
+      shown.forEach(function (each) {
+        var text = each.begin === each.end ? each.begin : each.begin + "–" + each.end, x = each.x;
+        context.textAlign = x - box.left < 12 * ratio ? "left" : box.left + box.width - x < 24 * ratio ? "right" : "center";
+        context.fillText(text, x, box.top - 3 * ratio);
       });
       context.restore();
     };
