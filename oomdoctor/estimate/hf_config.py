@@ -285,6 +285,10 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_exp
 
 
 def _experts(family: str, fields: Fields, layers: int) -> Experts | None:
+    blocks = fields.values.get("hybrid_override_pattern") or fields.values.get("layers_block_type")
+    if family == "nemotron_h" and blocks and not {"E", "moe"} & {str(each) for each in blocks}:
+        # Its class has experts by default, and the list of layers none that would have them.
+        return None
     count = fields.count(*_EXPERTS)
     dense = ("intermediate_size", "moe_intermediate_size", "expert_intermediate_size", *_EXPERTS)
     # A file that tells nothing of any MLP tells no more of a mixture's than of another's.

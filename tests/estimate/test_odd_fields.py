@@ -145,3 +145,14 @@ def test_no_field_of_a_family_that_is_not_known_is_filled(field: str) -> None:
         config = {**{name: each for name, each in UNKNOWN.items() if name != field}, **value}
         with pytest.raises(InputRefused, match=f"the field {field}.* is missing"):
             architecture_of(config, "c")
+
+
+def test_a_list_of_layers_without_a_mixture_has_no_experts() -> None:
+    """Nemotron-H's class has eight by default."""
+    silent = {name: each for name, each in NEMOTRON.items() if name != "n_routed_experts"}
+    assert architecture_of(silent, "c").experts is None
+    mixed = {**silent, "hybrid_override_pattern": "MEM*" * 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+    found = architecture_of(mixed, "c")
+    assert found.experts is not None
+    assert found.experts.count == 8
+    assert any(each.startswith("n_routed_experts = 8: not in the file") for each in found.assumptions)
