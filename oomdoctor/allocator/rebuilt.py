@@ -51,7 +51,7 @@ def _state_after(snapshot: Snapshot, device: int, event: int) -> StateThen:
     undone = len(allocator.events) - 1 - event
     if broken_segments(snapshot, device):
         return StateThen(None, undone, N_("the final state is not one that an allocator can be in"))
-    if not (snapshot.segments.device == device).any() and not allocator.reserved_at(event):
+    if allocator.live_at(event) and not (snapshot.segments.device == device).any() and not allocator.reserved_at(event):
         return StateThen(None, undone, N_("the snapshot tells no segments"))
     if allocator.disagreement.total:
         return StateThen(None, undone, N_("the events contradict the final state"))
