@@ -284,7 +284,6 @@ def test_whose_memory_ran_out(log: str, rule: str, confidence: str, facts: dict[
 @pytest.mark.parametrize(
     "log",
     [
-        "The node was low on resource: ephemeral-storage. Container a was using 52Ki, which exceeds its request of 0.",
         "The node had condition: [DiskPressure].",
         SEFF.replace("OUT_OF_MEMORY", "COMPLETED"),
         SACCT.replace("OUT_OF_ME+", " COMPLETED"),
@@ -296,6 +295,13 @@ def test_whose_memory_ran_out(log: str, rule: str, confidence: str, facts: dict[
 )
 def test_what_tells_of_no_kill(log: str) -> None:
     assert ask(f"{log}\n").verdict is Verdict.NO_FAILURE
+
+
+def test_an_eviction_for_want_of_disk_space_is_not_of_memory() -> None:
+    log = (
+        "The node was low on resource: ephemeral-storage. Container a was using 52Ki, which exceeds its request of 0.\n"
+    )
+    assert ask(log).verdict is Verdict.NOT_OUT_OF_MEMORY
 
 
 DEEPSPEED = """[2023-11-17 11:03:46,601] [INFO] [utils.py:803:see_memory_usage] MA 26.38 GB         Max_MA 26.38 GB         CA 26.71 GB         Max_CA 27 GB

@@ -17,6 +17,7 @@ from oomdoctor.playbook.load import default_rules_directory, load_playbook
 
 PLAYBOOK = load_playbook([default_rules_directory()])
 FORMS = {
+    "slurm.schedmd.com": r"/\w+\.html",
     "deepspeed.readthedocs.io": r"/en/latest/[\w-]+\.html",
     "developer.apple.com": r"/documentation/metal/[\w/]+",
     "eclipse.dev": r"/openj9/docs/\w+/?",
