@@ -284,12 +284,15 @@ def test_background_and_foreground(tmp_path):
     session = Session(["bash", "--norc", "--noprofile", "-i"])
     session.type(f"{command}\n".encode())
     session.read_until(b"\rup\r\n")
+    deadline = time.monotonic() + 120
     while b"Stopped" not in session.text:  # on a busy machine the first may come before the terminal is ready for it
+        assert time.monotonic() < deadline, session.text
         session.type(b"\x1a")
         session.read_more(1.0)
     session.type(b"bg\n")
     session.read_until(b"&\r\n")
     while session.text.count(b"Stopped") < 2:
+        assert time.monotonic() < deadline, session.text
         session.type(b"jobs\n")
         session.read_more(0.5)
     session.type(b"fg\n")
