@@ -280,22 +280,104 @@ def failure(environment):
         if 0: yield None
         l_0_r = resolve('r')
         l_0__ = resolve('_')
-        l_0_m = missing
+        l_0_m = l_0_parts = missing
         try:
-            t_1 = environment.filters['prose']
+            t_1 = environment.filters['length']
         except KeyError:
             @internalcode
             def t_1(*unused):
-                raise TemplateRuntimeError("No filter named 'prose' found.")
+                raise TemplateRuntimeError("No filter named 'length' found.")
         try:
-            t_2 = environment.filters['sentences']
+            t_2 = environment.filters['prose']
         except KeyError:
             @internalcode
             def t_2(*unused):
+                raise TemplateRuntimeError("No filter named 'prose' found.")
+        try:
+            t_3 = environment.filters['sentences']
+        except KeyError:
+            @internalcode
+            def t_3(*unused):
                 raise TemplateRuntimeError("No filter named 'sentences' found.")
         pass
-        l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'failure.html.j2').make_module(context.get_all(), True, {'m': l_0_m})
+        l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'failure.html.j2').make_module(context.get_all(), True, {'m': l_0_m, 'parts': l_0_parts})
         context.exported_vars.discard('m')
+        def macro(l_1_budgets):
+            t_4 = []
+            if l_1_budgets is missing:
+                l_1_budgets = undefined("parameter 'budgets' was not provided", name='budgets')
+            pass
+            t_4.extend((
+                '<table class="rows parts">\n<thead><tr><th scope="col">',
+                escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where')),
+                '</th><th scope="col">',
+                escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part')),
+                '</th><th scope="col" class="number">',
+                escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size')),
+                '</th><th scope="col" class="number">',
+                escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Share')),
+                '</th><th scope="col">',
+                escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How known')),
+                '</th></tr></thead>\n',
+            ))
+            for l_2_bar in l_1_budgets:
+                _loop_vars = {}
+                pass
+                t_4.append(
+                    '<tbody>\n',
+                )
+                for l_3_each in environment.getattr(l_2_bar, 'segments'):
+                    l_3_svg = resolve('svg')
+                    _loop_vars = {}
+                    pass
+                    t_4.extend((
+                        '<tr><td data-label="',
+                        escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where', _loop_vars=_loop_vars)),
+                        '" class="key">',
+                        escape(environment.getattr(l_2_bar, 'where')),
+                        '</td><td data-label="',
+                        escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part', _loop_vars=_loop_vars)),
+                        '">',
+                        escape(context.call(environment.getattr((undefined(name='svg') if l_3_svg is missing else l_3_svg), 'chip'), environment.getattr(l_3_each, 'category'), environment.getattr(l_3_each, 'variant'), _loop_vars=_loop_vars)),
+                        ' ',
+                        escape(environment.getattr(l_3_each, 'name')),
+                        '</td><td data-label="',
+                        escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars)),
+                        '" class="number">',
+                        escape(environment.getattr(l_3_each, 'size')),
+                        '</td><td data-label="',
+                        escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Share', _loop_vars=_loop_vars)),
+                        '" class="number">',
+                        escape(environment.getattr(l_3_each, 'share')),
+                        '</td><td data-label="',
+                        escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How known', _loop_vars=_loop_vars)),
+                        '">',
+                        escape(environment.getattr(l_3_each, 'how_known')),
+                        '</td></tr>\n',
+                    ))
+                l_3_each = l_3_svg = missing
+                t_4.extend((
+                    '<tr class="sum"><td data-label="',
+                    escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where', _loop_vars=_loop_vars)),
+                    '" class="key">',
+                    escape(environment.getattr(l_2_bar, 'where')),
+                    '</td><td data-label="',
+                    escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part', _loop_vars=_loop_vars)),
+                    '">',
+                    escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'in all', _loop_vars=_loop_vars)),
+                    '</td><td data-label="',
+                    escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars)),
+                    '" class="number">',
+                    escape(environment.getattr(l_2_bar, 'total')),
+                    '</td><td></td><td></td></tr>\n</tbody>\n',
+                ))
+            l_2_bar = missing
+            t_4.append(
+                '</table>\n',
+            )
+            return concat(t_4)
+        context.exported_vars.add('parts')
+        context.vars['parts'] = l_0_parts = Macro(environment, macro, 'parts', ('budgets',), False, False, False, context.eval_ctx.autoescape)
         if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'moment_of_failure_seen'):
             pass
             yield '<section aria-labelledby="failure">\n<h2 id="failure">'
@@ -307,11 +389,16 @@ def failure(environment):
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'The other budgets'))
                 yield '</h3>\n'
                 l_1_loop = missing
-                for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'other_budgets'), undefined):
+                for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'others_alike'), undefined):
                     _loop_vars = {}
                     pass
-                    yield escape(context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'bar'), l_1_each, markup_join(('budget-', environment.getattr(l_1_loop, 'index'), )), _loop_vars=_loop_vars))
+                    yield escape(context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'bar'), environment.getattr(l_1_each, 'bar'), markup_join(('budget-', environment.getattr(l_1_loop, 'index'), )), environment.getattr(l_1_each, 'where'), _loop_vars=_loop_vars))
                     yield '\n'
+                    if (environment.getattr(l_1_each, 'number') > 1):
+                        pass
+                        yield '<p class="note">'
+                        yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Nearly alike: that of {place} is drawn; each stands in the table.', _loop_vars=_loop_vars), 'format'), place=environment.getattr(environment.getattr(l_1_each, 'bar'), 'where'), _loop_vars=_loop_vars))
+                        yield '</p>'
                 l_1_loop = l_1_each = missing
                 yield '</section>\n'
             yield '\n'
@@ -319,64 +406,17 @@ def failure(environment):
                 pass
                 yield '<section aria-labelledby="parts">\n<h3 id="parts">'
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Every part of a budget, and how it is known'))
-                yield '</h3>\n<table class="rows parts">\n<thead><tr><th scope="col">'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where'))
-                yield '</th><th scope="col">'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part'))
-                yield '</th><th scope="col" class="number">'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size'))
-                yield '</th><th scope="col" class="number">'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Share'))
-                yield '</th><th scope="col">'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How known'))
-                yield '</th></tr></thead>\n'
-                for l_1_bar in environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budgets'):
-                    _loop_vars = {}
+                yield '</h3>\n'
+                yield escape(context.call((undefined(name='parts') if l_0_parts is missing else l_0_parts), environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budgets')[:9]))
+                yield '\n'
+                if (t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budgets')) > 9):
                     pass
-                    yield '<tbody>\n'
-                    for l_2_each in environment.getattr(l_1_bar, 'segments'):
-                        l_2_svg = resolve('svg')
-                        _loop_vars = {}
-                        pass
-                        yield '<tr><td data-label="'
-                        yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where', _loop_vars=_loop_vars))
-                        yield '" class="key">'
-                        yield escape(environment.getattr(l_1_bar, 'where'))
-                        yield '</td><td data-label="'
-                        yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part', _loop_vars=_loop_vars))
-                        yield '">'
-                        yield escape(context.call(environment.getattr((undefined(name='svg') if l_2_svg is missing else l_2_svg), 'chip'), environment.getattr(l_2_each, 'category'), environment.getattr(l_2_each, 'variant'), _loop_vars=_loop_vars))
-                        yield ' '
-                        yield escape(environment.getattr(l_2_each, 'name'))
-                        yield '</td><td data-label="'
-                        yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars))
-                        yield '" class="number">'
-                        yield escape(environment.getattr(l_2_each, 'size'))
-                        yield '</td><td data-label="'
-                        yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Share', _loop_vars=_loop_vars))
-                        yield '" class="number">'
-                        yield escape(environment.getattr(l_2_each, 'share'))
-                        yield '</td><td data-label="'
-                        yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How known', _loop_vars=_loop_vars))
-                        yield '">'
-                        yield escape(environment.getattr(l_2_each, 'how_known'))
-                        yield '</td></tr>\n'
-                    l_2_each = l_2_svg = missing
-                    yield '<tr class="sum"><td data-label="'
-                    yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Where', _loop_vars=_loop_vars))
-                    yield '" class="key">'
-                    yield escape(environment.getattr(l_1_bar, 'where'))
-                    yield '</td><td data-label="'
-                    yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Part', _loop_vars=_loop_vars))
-                    yield '">'
-                    yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'in all', _loop_vars=_loop_vars))
-                    yield '</td><td data-label="'
-                    yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars))
-                    yield '" class="number">'
-                    yield escape(environment.getattr(l_1_bar, 'total'))
-                    yield '</td><td></td><td></td></tr>\n</tbody>\n'
-                l_1_bar = missing
-                yield '</table>\n</section>\n'
+                    yield '<details>\n<summary>'
+                    yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'and {number} more'), 'format'), number=(t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budgets')) - 9)))
+                    yield '</summary>\n'
+                    yield escape(context.call((undefined(name='parts') if l_0_parts is missing else l_0_parts), environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'budgets')[9:]))
+                    yield '\n</details>\n'
+                yield '</section>\n'
             yield '\n'
             if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'holdings'):
                 pass
@@ -416,7 +456,7 @@ def failure(environment):
                     yield '" class="depth-'
                     yield escape(environment.getattr(l_1_each, 'depth'))
                     yield '">'
-                    yield escape(t_1(environment.getattr(l_1_each, 'owner')))
+                    yield escape(t_2(environment.getattr(l_1_each, 'owner')))
                     yield '</td><td data-label="'
                     yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Size', _loop_vars=_loop_vars))
                     yield '" class="number">'
@@ -495,12 +535,12 @@ def failure(environment):
                     if environment.getattr(l_1_each, 'diagnosed'):
                         pass
                         yield '<p><b>'
-                        yield escape(t_1(environment.getattr(l_1_each, 'diagnosed')))
+                        yield escape(t_2(environment.getattr(l_1_each, 'diagnosed')))
                         yield '</b></p>\n'
                     yield '<p>'
-                    yield escape(t_2([environment.getattr(l_1_each, 'asked'), environment.getattr(l_1_each, 'balance')]))
+                    yield escape(t_3([environment.getattr(l_1_each, 'asked'), environment.getattr(l_1_each, 'balance')]))
                     yield '</p>\n<p>'
-                    yield escape(t_1(environment.getattr(l_1_each, 'reserved')))
+                    yield escape(t_2(environment.getattr(l_1_each, 'reserved')))
                     yield '</p>\n'
                     if environment.getattr(l_1_each, 'reasons'):
                         pass
@@ -540,18 +580,18 @@ def failure(environment):
                     if environment.getattr(l_1_each, 'pinned'):
                         pass
                         yield '<p>'
-                        yield escape(t_1(environment.getattr(l_1_each, 'pinned')))
+                        yield escape(t_2(environment.getattr(l_1_each, 'pinned')))
                         yield '</p>\n<ul>\n'
                         for l_2_block in environment.getattr(l_1_each, 'pinning'):
                             _loop_vars = {}
                             pass
                             yield '<li>'
-                            yield escape(t_1(l_2_block))
+                            yield escape(t_2(l_2_block))
                             yield '</li>\n'
                         l_2_block = missing
                         yield '</ul>\n'
                     yield '<p>'
-                    yield escape(t_1(environment.getattr(l_1_each, 'room')))
+                    yield escape(t_2(environment.getattr(l_1_each, 'room')))
                     yield '</p>\n'
                     if environment.getattr(l_1_each, 'in_the_way'):
                         pass
@@ -560,7 +600,7 @@ def failure(environment):
                             _loop_vars = {}
                             pass
                             yield '<li>'
-                            yield escape(t_1(l_2_block))
+                            yield escape(t_2(l_2_block))
                             yield '</li>\n'
                         l_2_block = missing
                         yield '</ul>\n'
@@ -598,7 +638,7 @@ def failure(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=26&2=28&4=31&5=33&7=36&8=39&9=42&14=47&16=50&18=52&19=62&21=66&22=71&24=95&31=110&33=113&35=115&37=129&38=134&45=171&47=174&48=176&49=179&50=184&51=186&52=190&54=192&55=197&63=206&65=209&66=212&67=217&68=220&69=222&70=224&72=230&73=232&74=234&75=237&76=239&78=247&79=251&84=269&85=272&87=274&88=278&92=283&93=285&95=288&96=292&102=297&103=301&105=303&106=308&108=313&110=319'
+    debug_info = '1=32&2=34&4=41&5=52&7=58&8=64&10=90&15=110&17=113&18=115&20=118&21=121&22=124&23=126&28=134&30=137&31=139&32=141&34=144&35=146&41=150&43=153&45=155&47=169&48=174&55=211&57=214&58=216&59=219&60=224&61=226&62=230&64=232&65=237&73=246&75=249&76=252&77=257&78=260&79=262&80=264&82=270&83=272&84=274&85=277&86=279&88=287&89=291&94=309&95=312&97=314&98=318&102=323&103=325&105=328&106=332&112=337&113=341&115=343&116=348&118=353&120=359'
     return locals()
 
 
@@ -907,7 +947,7 @@ def macros(environment):
             return concat(t_8)
         context.exported_vars.add('remedy')
         context.vars['remedy'] = l_0_remedy = Macro(environment, macro, 'remedy', ('each',), False, False, False, context.eval_ctx.autoescape)
-        def macro(l_1_budget, l_1_name):
+        def macro(l_1_budget, l_1_name, l_1_where):
             t_9 = []
             l_1_svg = resolve('svg')
             l_1__ = resolve('_')
@@ -915,10 +955,12 @@ def macros(environment):
                 l_1_budget = undefined("parameter 'budget' was not provided", name='budget')
             if l_1_name is missing:
                 l_1_name = undefined("parameter 'name' was not provided", name='name')
+            if l_1_where is missing:
+                l_1_where = ''
             pass
             t_9.extend((
                 '<figure class="budget">\n<figcaption><strong>',
-                escape(environment.getattr(l_1_budget, 'where')),
+                escape((l_1_where or environment.getattr(l_1_budget, 'where'))),
                 '</strong> <span>',
                 escape(environment.getattr(l_1_budget, 'total')),
             ))
@@ -1014,7 +1056,7 @@ def macros(environment):
             )
             return concat(t_9)
         context.exported_vars.add('bar')
-        context.vars['bar'] = l_0_bar = Macro(environment, macro, 'bar', ('budget', 'name'), False, False, False, context.eval_ctx.autoescape)
+        context.vars['bar'] = l_0_bar = Macro(environment, macro, 'bar', ('budget', 'name', 'where'), False, False, False, context.eval_ctx.autoescape)
         def macro(l_1_rows):
             t_10 = []
             if l_1_rows is missing:
@@ -1122,7 +1164,7 @@ def macros(environment):
         context.vars['evidence'] = l_0_evidence = Macro(environment, macro, 'evidence', ('rows', 'kind', 'title'), False, False, False, context.eval_ctx.autoescape)
 
     blocks = {}
-    debug_info = '1=30&2=43&3=56&4=68&5=76&6=80&7=96&10=103&11=110&12=112&13=115&14=124&15=131&17=141&19=152&20=164&21=167&23=172&24=178&26=195&28=207&31=233&33=236&36=249&38=257&39=262&43=274&44=286&45=288&46=290&48=297&49=302'
+    debug_info = '1=30&2=43&3=56&4=68&5=76&6=80&7=96&10=103&11=110&12=112&13=115&14=124&15=131&17=141&19=154&20=166&21=169&23=174&24=180&26=197&28=209&31=235&33=238&36=251&38=259&39=264&43=276&44=288&45=290&46=292&48=299&49=304'
     return locals()
 
 
@@ -2146,9 +2188,9 @@ def window(environment):
 
 TEMPLATES = {
     'answer.html.j2': ('fdbb24b495558b10da4e5b73214cb8a210129b97d34005094bd3ecfd299a9966', answer),
-    'failure.html.j2': ('a965afbd1fe5fdfff90bb94cb8b81beac3ee2b5c04a89548caf7790723253ef1', failure),
+    'failure.html.j2': ('cabccdbe6cfa6f5d3de73678a6695ea9bd44819e43e554347f4ceb2493e01fe8', failure),
     'findings.html.j2': ('44f0b04725e60c29b6ecb03aa69dfff7eb8942e3abd0e3390719fbf564e27947', findings),
-    'macros.html.j2': ('bc56b40d51a649dba5f8298cf9ec1dae72df59034ca33638dd6fbaae20d42bd2', macros),
+    'macros.html.j2': ('0ed8311547df47125524835aa38113bef172d4ed877060b5367ecb170eead1ae', macros),
     'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
