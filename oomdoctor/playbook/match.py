@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..knobs.load import Knobs, load_knobs
 from ..language import _, chosen, tidy
-from ..model.diagnosis import Effect, EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
+from ..model.diagnosis import Confidence, Effect, EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
 from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
@@ -119,6 +119,9 @@ def _unmeasured(remedies: Sequence[Remedy]) -> bool:
     )
 
 
+_WATCHED_RUN = "oomdoctor run -- <your command>"
+
+
 def _watches(asked: Sequence[ToConfirm]) -> bool:
     return any("oomdoctor run" in item.command for item in asked)
 
@@ -137,7 +140,6 @@ class _Writer:
             raise ValueError(f"{rule.id} did not match")
         owner = words.owner or rule.owner
         remedies = tuple(each for each, _waits in sorted(self._remedies(), key=_order))
-        asked = tuple(ToConfirm(item.what, item.command) for item in words.to_confirm or rule.to_confirm)
         return Finding(
             rule=rule.id,
             cause=rule.cause,
@@ -150,17 +152,27 @@ class _Writer:
             evidence=self._evidence(),
             remedies=remedies,
             not_remedies=(*self._simulated_in_vain(), *self._not_remedies()),
-            to_confirm=(*asked, *(self._what_would_tell() if _unmeasured(remedies) and not _watches(asked) else ())),
+            to_confirm=self._to_confirm(remedies),
             explains_bytes=self._bytes(rule.explains),
             degraded=rule.degraded is not None and rule.degraded.value(self.lookup) is True,
         )
+
+    def _to_confirm(self, remedies: Sequence[Remedy]) -> tuple[ToConfirm, ...]:
+        """What would make it sure, unless it is, and what would tell the bytes; not a run that the input already is."""
+        sure = self.outcome.confidence is Confidence.CONFIRMED
+        asked = () if sure else self.words.to_confirm or self.rule.to_confirm
+        found = [ToConfirm(item.what, item.command) for item in asked]
+        if _unmeasured(remedies) and not _watches(found):
+            found += self._what_would_tell()
+        watched = self.facts.value("exit.recorded") is not None
+        return tuple(item for item in found if not (watched and item.command == _WATCHED_RUN))
 
     def _what_would_tell(self) -> tuple[ToConfirm, ...]:
         """The evidence for the bytes of the changes of which they are not known."""
         if FAMILY_OF[self.rule.cause] == "not-oom":
             return ()
         what = _("How much each change frees: who holds the memory at its peak, and how much that is")
-        return (ToConfirm(what, "oomdoctor run -- <your command>"),)
+        return (ToConfirm(what, _WATCHED_RUN),)
 
     def _fill(self, template: Template) -> str:
         return tidy(template.fill(self.lookup, _("unknown")))

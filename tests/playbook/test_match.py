@@ -272,3 +272,30 @@ def test_a_message_of_an_old_torch_is_not_told_of_what_came_later():
 def test_fewer_tokens_of_a_step_spare_their_share_of_its_peak(known, size):
     assert peak_spared("vllm.max_num_batched_tokens", "2048", facts(**known)) == size
     assert peak_spared("vllm.max_num_seqs", "2048", facts(**known)) is None
+
+
+WATCHED = "oomdoctor run -- <your command>"
+ASKS = f"[{{what: a snapshot, command: {WATCHED}}}, {{what: the table, command: nvidia-smi}}]"
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({}, [WATCHED, "nvidia-smi"]),
+        ({"exit__recorded": True}, ["nvidia-smi"]),
+        ({"exit__recorded": False}, ["nvidia-smi"]),
+        ({"allocator__largest_free_block_bytes": MIB}, []),
+    ],
+)
+def test_nothing_is_asked_for_that_is_there_or_is_sure_already(more, asked):
+    found = finding(facts(**MATCHING, oom__shortfall_bytes=GIB, **more), to_confirm=ASKS)
+    assert [each.command for each in found.to_confirm if "How much each" not in each.what] == asked
+
+
+def test_bytes_that_only_a_run_would_tell_are_asked_for_once_it_is_sure_but_not_of_a_run():
+    open_bytes = {"host__failed_allocator": "fork", "host__failed_request_bytes": GIB}
+    rules = load_playbook()
+    found = {each.rule: each for each in match_rules(rules, facts(**open_bytes))}["HST008"]
+    watched = {each.rule: each for each in match_rules(rules, facts(**open_bytes, exit__recorded=True))}["HST008"]
+    assert WATCHED in [each.command for each in found.to_confirm]
+    assert WATCHED not in [each.command for each in watched.to_confirm]
