@@ -183,6 +183,9 @@ def _of_engine(evidence: Evidence, facts: FactSet) -> Estimated | None:
     needed, most, longest = count * one, room // one, tokens_within(room // count, engine.page_tokens, per_token)
     if needed <= room:
         return None
+    told = facts.size("engine.kv_fitting_tokens")
+    if told is not None and count == 1:  # computed before the sizes were rounded for printing
+        longest = min(longest, told // engine.page_tokens * engine.page_tokens)
     how = N_("computed: requests x tokens x the engine's bytes of a token")
     part = EstimatedPart(_NEEDED, needed, room, how, str(computed(*names)), REPORTED)
     words = _("{count} x {context} tokens, by the engine's own figures").format(count=count, context=f"{context:,}")

@@ -48,10 +48,16 @@ def focus(evidence: Evidence) -> Evidence:
     Of several runs: the latest that failed (the latest, where none did) with its own logs and snapshots. Of logs
     without a run, where a host's kill and a device's failure stand in different files: the kind that stands last, with
     the files that hold no failure. Of a log in which a program was started again after it had failed: the last start
-    that failed. Of several snapshots: for each device the one whose word counts.
+    that failed. Of several snapshots: for each device the one whose word counts. A launch line that was pasted with the
+    log is its command, where nothing else tells it and there is one only.
     """
     chosen = _parts(evidence)[0]
-    return replace(chosen, snapshots=_speaking(chosen))
+    return replace(chosen, snapshots=_speaking(chosen), command=chosen.command or _pasted_command(chosen))
+
+
+def _pasted_command(evidence: Evidence) -> str | None:
+    lines = {event.word("command") for event in evidence.of_kind(EventKind.COMMAND_LINE)}
+    return lines.pop() if len(lines) == 1 else None
 
 
 def others(evidence: Evidence) -> tuple[Evidence, ...]:

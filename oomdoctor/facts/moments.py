@@ -10,7 +10,7 @@ from ..language import N_
 from ..model.diagnosis import Incident, Moment, MomentKind
 from ..model.events import EventKind
 from ..model.evidence import Evidence
-from ..model.run import DeviceOomRecord, RunRecord
+from ..model.run import AllocatorState, DeviceOomRecord, RunRecord
 from ..model.source import Source
 from ..model.units import format_bytes
 from .deriver import device_member
@@ -46,7 +46,7 @@ def moments(evidence: Evidence, incidents: Sequence[Incident]) -> tuple[Moment, 
         if when is not None and not any(_ended_badly(one) and abs(one.when_seconds - when) < 1 for one in found):
             where = None if incident.where.startswith("the ") else incident.where
             found.append(Moment(when, where, MomentKind.FAILURE, incident.cause, incident.source))
-    return tuple(sorted(found, key=lambda moment: moment.when_seconds))
+    return tuple(sorted(found, key=lambda moment: (moment.when_seconds, moment.kind is not MomentKind.RETRY)))
 
 
 def _is_of_failure(one: Moment, other: Moment) -> bool:
@@ -108,11 +108,15 @@ def _of_snapshots(evidence: Evidence) -> Iterator[Moment]:
 
 
 def _retries(run: RunRecord) -> Iterator[Moment]:
-    """Where the allocator's count of retries rose: it gave its idle memory back and asked the driver again."""
+    """Where the allocator's count of retries rose: it gave its idle memory back and asked the driver again.
+
+    The count is read only now and then. Every request fails after such a try, so a rise that is first read after a
+    failure is dated by the failure.
+    """
     for device in sorted({state.device for state in run.allocator_states}):
         states = [s for s in run.allocator_states if s.device == device and s.retries is not None]
         rises = [
-            (after.time_seconds, (after.retries or 0) - (before.retries or 0))
+            (_by_failure(run, before, after), (after.retries or 0) - (before.retries or 0))
             for before, after in pairwise(sorted(states, key=lambda state: state.time_seconds))
             if before.pid == after.pid and (after.retries or 0) > (before.retries or 0)
         ]
@@ -121,6 +125,17 @@ def _retries(run: RunRecord) -> Iterator[Moment]:
             if number > 1:
                 what = N_("the allocator emptied its cache and asked again, {number} times").format(number=number)
             yield Moment(when, device_member(device), MomentKind.RETRY, what, run.path)
+
+
+def _by_failure(run: RunRecord, before: AllocatorState, after: AllocatorState) -> float:
+    between = (
+        failed.time_seconds
+        for failed in run.device_ooms
+        if failed.device in (None, after.device)
+        and failed.pid == after.pid
+        and before.time_seconds < failed.time_seconds <= after.time_seconds
+    )
+    return min(between, default=after.time_seconds)
 
 
 def _of_events(evidence: Evidence) -> Iterator[Moment]:

@@ -70,6 +70,17 @@ def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:
     assert not any(sentence.startswith("A token takes") for sentence in told.sentences)
 
 
+def test_what_fits_is_not_longer_than_the_engine_itself_says() -> None:
+    short = event(
+        EventKind.ENGINE_KV_TOO_SMALL, engine="vllm", needed_tokens=131_072, needed_bytes=gib(16),
+        available_bytes=gib(5.52), fitting_tokens=45_200,
+    )  # fmt: skip
+    found = estimate_of(None, short, command="vllm serve llama --max-model-len 131072")
+    assert found is not None
+    assert found.fitting_context == 45_200
+    assert found.sentences[1] == "Context 45,200 at concurrency 1 fits."
+
+
 def test_without_a_model_the_engines_own_figures_say_what_fits() -> None:
     found = estimate_of(None, CARD, ROOM, POOL)
     assert found is not None

@@ -210,3 +210,19 @@ def test_a_kill_after_the_device_failed_is_told_without_its_figures() -> None:
     facts = derive_facts(in_order(FULL, KILLED))
     assert facts.value("host.kernel_killed") == "global"
     assert facts.value("oom.requested_bytes", "cuda:0") is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "command"),
+    [
+        (("vllm serve M --max-model-len 4096",), None, "vllm serve M --max-model-len 4096"),
+        (("vllm serve M -tp 2", "vllm serve M -tp 2"), None, "vllm serve M -tp 2"),
+        (("vllm serve M -tp 2", "vllm serve M -tp 4"), None, None),
+        (("vllm serve M -tp 2",), "python serve.py", "python serve.py"),
+    ],
+)
+def test_a_launch_line_pasted_with_the_log_is_its_command(lines, given, command):
+    typed = [event(EventKind.COMMAND_LINE, command=line) for line in lines]
+    evidence = Evidence(events=(*typed, oom(1)), command=given)
+    assert focus(evidence).command == command
+    assert derive_facts(evidence).value("command.line") == command

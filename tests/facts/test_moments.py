@@ -45,6 +45,12 @@ def test_a_run_from_its_ranks_to_its_kill() -> None:
     ]
 
 
+def test_a_try_that_is_counted_only_after_the_failure_came_before_it() -> None:
+    watched = run(device_ooms=(refused(1050.0),), allocator_states=(state(1040.0, 0), state(1050.2, 2)))
+    told = [(one.when_seconds, one.kind) for one in moments(Evidence(runs=(watched,)), ())]
+    assert told[:2] == [(1050.0, MomentKind.RETRY), (1050.0, MomentKind.FAILURE)]
+
+
 def test_of_very_many_failures_the_first_and_the_last_are_marked() -> None:
     watched = run(device_ooms=tuple(refused(1000.0 + number) for number in range(90)))
     failed = [one for one in moments(Evidence(runs=(watched,)), ()) if one.kind is MomentKind.FAILURE]
