@@ -304,7 +304,9 @@ def _on_the_host(incident: Incident, facts: FactSet) -> str:
         return _("{what}: {growth}.").format(what=what, growth=grew)
     if bound:
         return _("{what}: {limit} stopped it.").format(what=what, limit=limit)
-    total = _number("host.total_bytes", facts)
+    total, own = _number("host.total_bytes", facts), _number("host.process_limit_bytes", facts)
+    if own is not None and facts.value("host.process_limit_reached") is None and (total is None or own < total):
+        return _("{what}; the process has a limit of its own, {size}.").format(what=what, size=format_bytes(own))
     if total is None:
         return _("{what}.").format(what=what)
     return _("{what}; the machine has {size}.").format(what=what, size=format_bytes(total))

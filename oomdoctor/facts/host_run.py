@@ -30,7 +30,6 @@ _MOST_OF_THE_GROWTH = 0.4
 _NEAR_LIMIT = 0.5
 """A request of unknown size is taken to have met the limit where at least this share of it was in use: one that did not
 fit although more than half was free is more likely senseless than held back by the limit."""
-_FAR_BELOW = 0.1
 
 
 def put_run(run: RunRecord, facts: FactSet) -> None:
@@ -183,8 +182,8 @@ def put_process_limit_reached(runs: Iterable[RunRecord], facts: FactSet) -> None
     """Whether the failing process met its own limit: its size and the failed request together reach it.
 
     The size is what the process read of itself when it failed; samples stand in for it where it could not. A request
-    whose size nobody tells is taken to have met the limit where at least half of it was in use; far below it that
-    stays unknown.
+    whose size nobody tells is taken to have met the limit where at least half of it was in use; else that stays
+    unknown, since one large request may do it alone.
     """
     limit = facts.value("host.process_limit_bytes")
     name = "host.failing_process_bytes"
@@ -201,8 +200,6 @@ def put_process_limit_reached(runs: Iterable[RunRecord], facts: FactSet) -> None
         facts.put("host.process_limit_reached", size + request + step >= limit, source)
     elif size >= _NEAR_LIMIT * limit:
         facts.put("host.process_limit_reached", True, computed(name, "host.process_limit_bytes"))
-    elif size < _FAR_BELOW * limit:
-        facts.put("host.process_limit_reached", False, computed(name, "host.process_limit_bytes"))
 
 
 def _largest_step(runs: Iterable[RunRecord]) -> int:

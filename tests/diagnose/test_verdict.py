@@ -118,6 +118,19 @@ def test_without_a_limit_that_was_hit_the_machine_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"host__process_limit_bytes": GIB}, "the process has a limit of its own, 1.00 GiB."),
+        ({"host__process_limit_bytes": GIB, "host__process_limit_reached": False}, "the machine has 4.00 GiB."),
+        ({"host__process_limit_bytes": 8 * GIB}, "the machine has 4.00 GiB."),
+    ],
+)
+def test_a_limit_that_one_large_request_may_have_met_is_named(facts, said):
+    found = summarise(Verdict.OUT_OF_MEMORY, [], [HOST], (), known(host__total_bytes=4 * GIB, **facts))
+    assert found.startswith(f"MemoryError in process 7; {said}")
+
+
 def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> None:
     one = fingerprint([FINDING], [DEVICE], known(activity__frame="/home/a/train.py:12 in step"))
     same = fingerprint([FINDING], [], known(activity__frame="/srv/b/train.py:99 in step"))

@@ -44,10 +44,10 @@ def test_a_list_that_grows_until_the_process_s_own_limit():
     assert str(facts["host.largest_holder"].source) == "incident (exception)"
 
 
-def test_far_below_the_limit_it_was_not_the_limit():
+def test_far_below_the_limit_one_large_request_may_have_met_it():
     limits = HostLimits(address_space_limit_bytes=gib(64))
     facts = derive_facts(Evidence(runs=(run(rising(mib(20), mib(10), 8), limits=limits, exceptions=(ERROR,)),)))
-    assert facts.value("host.process_limit_reached") is False
+    assert facts.value("host.process_limit_reached") is None
 
 
 def own(**sizes: int | None) -> ExceptionRecord:
@@ -109,7 +109,7 @@ def test_a_process_without_a_limit_does_not_inherit_another_ones():
     assert facts.value("host.process_limit_reached") is None
 
 
-@pytest.mark.parametrize(("used", "reached"), [(mib(290), True), (mib(120), None), (mib(20), False)])
+@pytest.mark.parametrize(("used", "reached"), [(mib(290), True), (mib(120), None), (mib(20), None)])
 def test_a_request_of_unknown_size_met_the_limit_only_near_it(used: int, reached: bool | None):
     error = own(vm_size_bytes=used, address_space_limit_bytes=mib(400))
     assert derive_facts(Evidence(runs=(run(exceptions=(error,)),))).value("host.process_limit_reached") is reached
