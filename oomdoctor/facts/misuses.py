@@ -43,8 +43,9 @@ def find_misuses(evidence: Evidence, facts: FactSet) -> tuple[Misuse, ...]:
 def _all(finder: MisuseFinder, evidence: Evidence) -> Iterator[Misuse]:
     from .frames import frames_of  # its patterns are no use to `check`, which has no frames
 
-    commands = [(evidence.command, N_("command line"))] if evidence.command else []
-    commands += [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
+    commands = [(text, str(e.source)) for e in evidence.of_kind(EventKind.COMMAND_LINE) if (text := e.word("command"))]
+    if evidence.command and evidence.command not in dict(commands):
+        commands.insert(0, (evidence.command, N_("command line")))
     for command, where in commands:
         yield from finder.of_command(command, where)
     for run in evidence.runs:

@@ -185,11 +185,17 @@ class _Writer:
         """What the conditions stood on, each fact once; the strongest conditions first.
 
         Conditions of a list are alternatives, and those of a stronger one ask more of the same facts: a fact that one
-        of them stands on falls short of another, and does not speak against the finding.
+        of them stands on falls short of another, and does not speak against the finding. Nor does one of a
+        condition beside which another of its list holds.
         """
         found: dict[str, EvidenceItem] = {}
         strength = ("confirms", "supports", "when")
-        speaking = [step for step in self.outcome.trace if step.role in strength and step.value is not None]
+        held = {step.role for step in self.outcome.trace if step.value}
+        speaking = [
+            step
+            for step in self.outcome.trace
+            if step.role in strength and step.value is not None and (step.value or step.role not in held)
+        ]
         for step in sorted(speaking, key=lambda step: (not step.value, strength.index(step.role))):
             speaks = "for" if step.value else "against"
             for name in step.condition.evaluate(self.lookup).facts:

@@ -299,3 +299,16 @@ def test_bytes_that_only_a_run_would_tell_are_asked_for_once_it_is_sure_but_not_
     watched = {each.rule: each for each in match_rules(rules, facts(**open_bytes, exit__recorded=True))}["HST008"]
     assert WATCHED in [each.command for each in found.to_confirm]
     assert WATCHED not in [each.command for each in watched.to_confirm]
+
+
+@pytest.mark.parametrize(
+    ("more", "against"),
+    [
+        ({"torch__version": "2.9.0"}, ["torch.version"]),
+        ({"torch__version": "2.9.0", "allocator__segments": 60}, []),
+    ],
+)
+def test_an_alternative_that_was_not_needed_speaks_against_nothing(more, against):
+    supports = "[allocator.segments > 50, torch.version >= '3.0']"
+    found = finding(facts(**MATCHING, **more), supports=supports)
+    assert [item.fact for item in found.evidence if item.speaks == "against"] == against
