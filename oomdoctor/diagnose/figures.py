@@ -89,7 +89,7 @@ def _advice(member: str, facts: FactSet) -> Iterator[str]:
             _(
                 "{member}: free ({free}) and reserved but idle ({idle}) are {value} together, less than "
                 "the {requested} asked for. However the blocks lay, it would not have fitted: it is not "
-                "fragmentation, though the message advises against it."
+                "fragmentation, although the message names a setting against that."
             ).format(
                 member=place,
                 free=format_bytes(free),

@@ -12,7 +12,7 @@ from ..allocator.owners import OF_NO_KIND, WITHOUT_STACK
 from ..facts.deriver import failed_devices
 from ..facts.device_budget import BEYOND_CAP, FREE, IDLE, IN_USE
 from ..facts.live_parts import BY_NO_VARIABLE, BY_VARIABLES, UNDIVIDED
-from ..language import _, ngettext, pgettext, told
+from ..language import _, begun, ngettext, pgettext, told
 from ..model.diagnosis import Budget, Confidence, Finding, Incident, InputRecord, Verdict, nothing_read
 from ..model.facts import FactSet, Scope
 from ..model.places import place_in_words
@@ -93,7 +93,7 @@ def summarise(
         sentences = [_("The program ended with {ending}, not for want of memory.").format(ending=ended), *sentences]
         sentences[1] = _("It had gone on after this: {what}").format(what=sentences[1])
     if incidents and incidents[0].then:
-        sentences.append(_("{what}.").format(what=_capitalised(told(incidents[0].then))))
+        sentences.append(_("{what}.").format(what=begun(told(incidents[0].then))))
     sentences += of_other_devices(findings, incidents, facts)
     others = [] if in_focus is None else of_other_failures(incidents, in_focus)
     return " ".join([*sentences, why(verdict, findings), *others])
@@ -124,7 +124,7 @@ def _what_happened(
         return _("The input shows no failure for want of memory.")
     if not incidents:
         return _ending(facts)
-    incident = replace(incidents[0], cause=_capitalised(told(incidents[0].cause)))
+    incident = replace(incidents[0], cause=begun(told(incidents[0].cause)))
     if _RAN_OUT.fullmatch(incidents[0].cause) and incident.where in facts.members(Scope.DEVICE):
         incident = replace(
             incident, cause=_("{place} ran out of memory").format(place=place_in_words(incident.where)), where=""
@@ -269,11 +269,6 @@ def _asked(size: int, facts: FactSet) -> str:
     else:
         said = _("{size} asked for (agrees with {factors})")
     return said.format(size=format_bytes(size), factors=told(str(factors)))
-
-
-def _capitalised(cause: str) -> str:
-    """As a sentence begins; the name of an exception (`numpy.…Error`) stays as it is."""
-    return cause[:1].upper() + cause[1:] if cause.split(" ", 1)[0].isalpha() else cause
 
 
 def _at(incident: Incident) -> str:

@@ -12,7 +12,7 @@ from ..knobs.allocator_settings import ALLOCATOR_VALUES, AllocatorSetting, least
 from ..knobs.load import Knob, Knobs, load_knobs
 from ..knobs.misuses import ALLOCATOR_VARIABLES, KnownMisuse, Misuses, load_misuses
 from ..knobs.versions import within
-from ..language import N_
+from ..language import N_, begun
 from ..model.diagnosis import Misuse
 from ..model.events import EventKind
 from ..model.facts import FactSet
@@ -361,7 +361,7 @@ def _plain(refusal: str, framework: str, version: str | None) -> str:
             if version
             else N_("No {framework} takes {value}").format(framework=framework, value=value)
         )
-    return refusal[:1].upper() + refusal[1:]
+    return begun(refusal)
 
 
 def _allocator_lines(key: str, value: str) -> tuple[str, ...]:

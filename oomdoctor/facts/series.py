@@ -42,7 +42,7 @@ def _of_run(run: RunRecord) -> Iterable[Series]:
     limits = run.limits
     for where, name, field, limit in (
         ("host", N_("resident memory of the command"), "tree_rss_bytes", limits.memory_total_bytes),
-        (N_("process limit"), N_("largest virtual size"), "tree_virtual_bytes", process_limit(run)),
+        (N_("largest process"), N_("largest virtual size"), "tree_virtual_bytes", process_limit(run)),
         ("cgroup", N_("used in the cgroup"), "cgroup_used_bytes", limits.cgroup_limit_bytes),
     ):
         points = points_until_failure(run, field)

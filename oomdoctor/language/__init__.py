@@ -98,6 +98,11 @@ def tidy(text: str) -> str:
     return text if _catalogue is None else re.sub(_BETWEEN, "", text)
 
 
+def begun(text: str) -> str:
+    """As a sentence begins; what is no ordinary word stays as it is written: `vLLM`, `cuda:0`, `llama.cpp`."""
+    return text[:1].upper() + text[1:] if re.match("[a-z]+(?![^ ,;'])", text) else text
+
+
 def pgettext(context: str, message: str) -> str:
     """As `_`, for a word that means different things in different places; `context` says which."""
     return message if _catalogue is None else _Sentence(_catalogue.message(message, context))

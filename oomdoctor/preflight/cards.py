@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..language import _, ngettext
+from ..language import _, begun, ngettext
 from ..model.devices import DeviceReading, DeviceTraits
 from ..model.units import MIB, format_bytes
 from .finding import Finding, Level
@@ -58,7 +58,7 @@ def _occupied(setup: Setup, card: DeviceReading) -> Finding:
     processes = [each for each in card.processes or () if each.used_bytes != 0]
     if held < _SMALL_BYTES:
         idle = "" if processes else _(", nobody on it") if card.processes is not None else ""
-        return Finding(where, Level.FINE, f"{name[:1].upper()}{name[1:]}: {room}{idle}", figures=figures)
+        return Finding(where, Level.FINE, f"{begun(name)}: {room}{idle}", figures=figures)
     named = [
         _("{program} (pid {pid}) {size}").format(program=_program(each.name), pid=each.pid, size=_held(each.used_bytes))
         for each in sorted(processes, key=lambda each: -(each.used_bytes or 0))[:_MOST_NAMED]

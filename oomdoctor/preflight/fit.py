@@ -21,7 +21,7 @@ from ..facts.asked_settings import (
     refuse_elsewhere,
     with_options,
 )
-from ..language import _
+from ..language import _, begun
 from ..model.devices import DeviceReading
 from ..model.units import exact_size, format_bytes
 from .cards import name_of
@@ -66,7 +66,7 @@ def check_fit(setup: Setup) -> Iterable[Finding]:
         what = _("{name} does not start with {ranks} tensor-parallel ranks").format(
             name=settings.engine.name, ranks=settings.tensor_parallel
         )
-        yield Finding("fit.ranks", Level.FAIL, what, f"{refused[:1].upper()}{refused[1:]}")
+        yield Finding("fit.ranks", Level.FAIL, what, begun(refused))
         return
     trains = is_training(setup)
     if not trains:
@@ -85,7 +85,7 @@ def _unserved(setup: Setup, model: Model, settings: Settings) -> Iterable[Findin
         seen = _("{engine} is not known to serve {family}").format(
             engine=settings.engine.name, family=model.architecture.family
         )
-        yield Finding("fit.engine", Level.WARN, seen, f"{why[:1].upper()}{why[1:]}")
+        yield Finding("fit.engine", Level.WARN, seen, begun(why))
 
 
 def _too_long(model: Model, settings: Settings) -> Iterable[Finding]:
@@ -246,7 +246,7 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
         need = _("The model starts on {name} with {engine}; {binds}").format(
             name=name, engine=settings.engine.name, binds=budget.binds
         )
-    seen, why = need, f"{budget.binds[:1].upper()}{budget.binds[1:]}"
+    seen, why = need, begun(budget.binds)
     do = (
         _("A context of {longest} fits").format(longest=f"{longest:,}")
         if longest and level is not Level.FINE and asked_context

@@ -44,7 +44,7 @@ def share_of(setup: Setup) -> tuple[float | None, str]:
     version = setup.interpreter.versions.get("vllm")
     old = version is not None and not within(version, _FIRST_WITH_LARGER_SHARE, None)
     share = 0.9 if old else ENGINES["vllm"].fraction
-    return share, _("vLLM's default, {share}").format(share=f"{share:g}")
+    return share, _("vLLM's default of {share}").format(share=f"{share:g}")
 
 
 def _engine(setup: Setup, engine: str, cards: list[DeviceReading]) -> Iterable[Finding]:

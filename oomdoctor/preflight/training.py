@@ -21,7 +21,7 @@ from ..estimate.model_input import Model, loaded_as
 from ..estimate.training import GRADIENTS, PARAMETERS, STATES, Training, TrainingBudget, training_budget
 from ..facts.trainer_file import trainer_file_options, trainer_files
 from ..facts.trainer_options import MIXED, NARROW, WIDE, TrainerOptions, optimizer_of, trainer_options
-from ..language import _
+from ..language import _, begun
 from ..model.units import exact_size, format_bytes
 from .finding import Finding, Level
 from .measured import measured_overhead
@@ -102,7 +102,7 @@ def training_finding(setup: Setup, model: Model, card: Card, *, trains: bool) ->
     try:
         found, missing = asker.range_of(model), asker.missing()
     except InputRefused as error:
-        return Finding("fit.training", Level.UNSEEN, _("Whether training fits"), _sentence(str(error)),
+        return Finding("fit.training", Level.UNSEEN, _("Whether training fits"), begun(str(error)),
                        _("Ask for training"), (asker.command(),))  # fmt: skip
     unsure = () if asker.trains_all else (_("that all parameters are trained"),)
     level = _level(found, card, bool(missing), not unsure) if trains else Level.UNSEEN
@@ -358,7 +358,7 @@ def _meaning(found: _Range, card: Card) -> str:
             _("The card would hold it, but only {free} of it are free").format(free=format_bytes(card.free_bytes)),
         )
     elif most.verdict != NO:
-        return _sentence(most.binds)
+        return begun(most.binds)
     if found.least.budget.total_bytes == most.total_bytes and least > room:
         return words
     if least > room:
@@ -410,7 +410,3 @@ def _without_a_batch(step: _Step, card: Card) -> str:
         size=format_bytes(sum(size for _name, size in own)), name=card.name,
         parts=" + ".join(f"{_(name)} {format_bytes(size)}" for name, size in own),
     )  # fmt: skip
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

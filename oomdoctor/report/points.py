@@ -13,7 +13,7 @@ from ..model.units import format_bytes
 from .chart_places import by_chart
 
 _CURVES = (
-    (re.compile(r"host\.(?:process_|failing_process|peak_virtual)"), "process limit"),
+    (re.compile(r"host\.(?:process_|failing_process|peak_virtual)"), "largest process"),
     (re.compile(r"host\.cgroup_"), "cgroup"),
     (re.compile(r"host\."), "host"),
 )

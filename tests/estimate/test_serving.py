@@ -90,6 +90,7 @@ def test_check_says_it_too(tmp_path: Path) -> None:
     found = list(check_fit(setup("vllm", "serve", "m", cards=(card(),), asked=Asked(model=path))))
     told = only(found, "fit.engine")
     assert (told.level, told.seen) == (Level.WARN, "vllm is not known to serve t5")
+    assert told.why.startswith("vLLM serves no t5")
     plain = write_config(tmp_path / "llama")
     found = list(check_fit(setup("vllm", "serve", "m", cards=(card(),), asked=Asked(model=plain))))
     assert not [each for each in found if each.check == "fit.engine"]

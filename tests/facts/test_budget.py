@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from given import event, facts_of, gib, mib, oom, rising, run
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +103,7 @@ def test_the_process_limit_names_the_largest_holder():
     ]
     assert all(closes(budget) for budget in by_place.values())
     assert holdings(evidence, facts)[0].bytes == mib(1300)
-    curve = next(series for series in all_series(evidence) if series.where == "process limit")
+    curve = next(series for series in all_series(evidence) if series.where == "largest process")
     assert curve.limit_bytes == mib(1500)
     assert curve.how_sampled == "every 0.50 s by the sampler"
 
@@ -193,3 +194,11 @@ def test_an_engine_whose_share_is_not_printed_has_the_least_that_it_can_be() -> 
     assert (budget.where, budget.total_bytes, budget.unattributed_bytes) == (ENGINE_SHARE_AT_LEAST, gib(64), -gib(2))
     assert [(part.name, part.bytes) for part in budget.parts] == [("weights", gib(66))]
     assert budgets(Evidence(events=told[1:]), facts_of(*told[1:])) == ()
+
+
+@pytest.mark.parametrize("limit", [None, mib(1500)])
+def test_the_course_of_a_process_is_not_named_after_a_limit_that_may_not_be_there(limit):
+    record = run(rising(mib(20), mib(75), 20), limits=HostLimits(address_space_limit_bytes=limit))
+    courses = {series.where: series.limit_bytes for series in all_series(Evidence(runs=(record,)))}
+    assert courses["largest process"] == limit
+    assert "process limit" not in courses

@@ -9,7 +9,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from oomdoctor.language import LANGUAGE_VARIABLE, _, chosen, default_language, ngettext, speaking, told
+from oomdoctor.language import LANGUAGE_VARIABLE, _, begun, chosen, default_language, ngettext, speaking, told
 from oomdoctor.language.catalogue import catalogue_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,3 +84,18 @@ def test_the_language_is_one_for_a_block_and_english_otherwise() -> None:
 def test_the_variable_chooses_a_language(monkeypatch: pytest.MonkeyPatch, value: str, language: str) -> None:
     monkeypatch.setenv(LANGUAGE_VARIABLE, value)
     assert default_language() == language
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("the peak", "The peak"),
+        ("vLLM serves none", "vLLM serves none"),
+        ("llama.cpp reads it", "llama.cpp reads it"),
+        ("cuda:0: free", "cuda:0: free"),
+        ("torch", "Torch"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_letter_unless_it_begins_with_a_name(text, said):
+    assert begun(text) == said

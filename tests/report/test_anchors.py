@@ -73,7 +73,7 @@ def test_in_every_sample_each_item_of_evidence_leads_somewhere(name: str) -> Non
         ("run-list-own-limit", "host.growth_steady", r"point-1-rise"),
         ("run-list-own-limit", "host.memory_error", r"incident-1"),
         ("run-list-own-limit", "host.total_bytes", r"measure-host-total-bytes"),
-        ("nvidia-smi-ranks-on-card-0.txt", "devices.visitors_bytes", r"processes-1"),
+        ("nvidia-smi-ranks-on-card-0.txt", "devices.processes_on_several", r"processes-1"),
     ],
 )
 def test_evidence_leads_to_the_block_stack_chart_or_row_itself(sample: str, fact: str, anchor: str) -> None:
