@@ -205,7 +205,7 @@ def _effect(remedy: Remedy) -> str:
     if remedy.frees_bytes is None:
         unknown = _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN))
         if remedy.needed_bytes is not None:
-            needed = _("{sentence} It must be at least {size}.")
+            needed = _("{sentence} It must be at least {size}: what is short and a tenth to spare.")
             unknown = needed.format(sentence=unknown, size=format_bytes(remedy.needed_bytes))
         return {True: _("Enough by itself."), False: _("Not enough by itself."), None: unknown}[remedy.enough]
     said = {

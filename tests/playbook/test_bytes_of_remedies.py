@@ -42,7 +42,7 @@ def remedy(found: Finding, name: str) -> Remedy:
 def test_a_change_of_unknown_bytes_says_how_many_are_needed():
     change = remedy(finding("ACT001", **FULL), "half-precision")
     assert (change.frees_bytes, change.enough, change.needed_bytes) == (None, None, round(HEADROOM * 1548 * MIB))
-    assert _remedy(change, short=True).effect.endswith("It must be at least 1.66 GiB.")
+    assert _remedy(change, short=True).effect.endswith("It must be at least 1.66 GiB: what is short and a tenth to spare.")
 
 
 def test_a_change_whose_bytes_are_known_needs_no_such_word():
@@ -126,3 +126,10 @@ def test_a_look_frees_nothing():
     change = remedy(finding("HST005", **{"exit.killed": True, "host.shortfall_bytes": 2 * GIB}), "find-out-first")
     assert change.needed_bytes is None
     assert _remedy(change, short=True).effect == "Frees nothing by itself; it tells what to change."
+
+
+@pytest.mark.parametrize(("phase", "offered"), [("prefill", True), ("profile", False)])
+def test_nobody_is_told_to_refuse_prompts_where_the_engine_tried_its_largest_step_alone(phase, offered):
+    room = {"engine.weights_bytes": 40 * GIB, "oom.largest_device_bytes": 80 * GIB, "engine.name": "vllm"}
+    found = finding("ACT009", **{**FULL, "activity.phase": phase, "oom.count": 1, **room})
+    assert ("refuse-longer" in [each.id for each in found.remedies]) is offered
