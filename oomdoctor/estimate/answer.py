@@ -21,7 +21,7 @@ from .budget import (
     total_at,
     weights_of_rank,
 )
-from .engines import LLAMA_CPP, TRANSFORMERS, VLLM
+from .engines import LLAMA_CPP, TRANSFORMERS, VLLM, drops_what_slid_out
 from .grid import Grid, grid_of
 from .kv_cache import bytes_per_token, has_raised_pages, page_tokens, sequence_bytes
 from .lengths import Lengths
@@ -242,7 +242,10 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
             )
         )
     if model.architecture.windowed:
-        notes.append(_(_WINDOW_NOTES[settings.engine.name]))
+        dropped = drops_what_slid_out(settings.engine, model.architecture.family)
+        notes.append(_(_WINDOW_NOTES[settings.engine.name]) if dropped else _(
+            "SGLang keeps every token in the windowed layers of this family: only some families' have a smaller pool"
+        ))  # fmt: skip
     if settings.engine is VLLM and settings.fraction is None:
         notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
     return tuple(notes)

@@ -11,7 +11,7 @@ from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
 from .architecture import Attention, CrossAttention, Latent
 from .dtypes import ElementType, element_type
-from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine
+from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine, drops_what_slid_out
 from .kv_cache import (
     CacheSettings,
     bytes_per_token,
@@ -174,7 +174,7 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
         conv=element_type("float32") if model.gguf else model.dtype,
         tensor_parallel=settings.tensor_parallel,
         expanded=settings.expanded,
-        hybrid=settings.hybrid,
+        hybrid=settings.hybrid and drops_what_slid_out(settings.engine, model.architecture.family),
         step_tokens=settings.step_tokens or settings.engine.step_tokens or settings.context,
         packed_latent=settings.packed_latent,
         state_copies=state_copies(model, settings),

@@ -59,8 +59,22 @@ _GGML_BLOCK = 32
 
 SGLANG_WINDOW_SHARE = (8, 10)
 """`swa_full_tokens_ratio` 0.8 as a fraction."""
+_SGLANG_DROPS = frozenset(
+    ("gemma4_text", "gemma4_unified_text", "gpt_oss", "granite_swa", "granitemoe_swa", "laguna", "llama4",
+     "llama4_text", "mellum", "mimo_v2_flash", "step3p5")
+)  # fmt: skip
+"""Families whose windowed layers have a pool of their own in SGLang 0.5.23 (`is_hybrid_swa_model`)."""
 RANK_BYTES = 900 * MIB
 """What communication between the ranks of a tensor-parallel group takes on each, assumed."""
+
+
+def drops_what_slid_out(engine: Engine, family: str) -> bool:
+    """Whether windowed layers of the family may keep less than all tokens.
+
+    SGLang has a smaller pool for windows of some families only; those of all others (Gemma 2 and 3, Mistral, Phi-3 …)
+    limit what is looked at, not what is kept.
+    """
+    return engine is not SGLANG or family in _SGLANG_DROPS
 
 
 def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str | None:

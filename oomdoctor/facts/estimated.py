@@ -18,6 +18,7 @@ from ..estimate.budget import (
     cache_settings,
     largest_concurrency,
     largest_context,
+    weakest,
 )
 from ..estimate.engines import ENGINES
 from ..estimate.kv_cache import bytes_per_token
@@ -139,7 +140,7 @@ def _parts(model: Model, settings: Settings, budget: Budget, facts: FactSet) -> 
         yield beside(name, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[name], facts)
     if settings.engine.queues:
         # What such an engine takes for its pool is what is left, whatever the requests need of it.
-        how = "computed: what the engine may take, less the other parts"
+        how = f"{weakest(budget.parts)}: what the engine may take, less the other parts"
         yield beside(_POOL, max(0, budget.pool_bytes), how, _OBSERVED[_POOL], facts)
         needed = budget.part(CACHE)
         yield EstimatedPart(CACHE, needed.bytes, None, f"{needed.known}: {needed.formula}", "")
@@ -148,7 +149,8 @@ def _parts(model: Model, settings: Settings, budget: Budget, facts: FactSet) -> 
         yield beside(CACHE, part.bytes, f"{part.known}: {part.formula}", _OBSERVED[CACHE], facts)
     per_token = bytes_per_token(model.architecture, cache_settings(model, settings))
     if per_token and not model.architecture.windowed:
-        yield beside(_TOKEN, per_token, "computed: bytes of one token on one rank", _OBSERVED[_TOKEN], facts)
+        how = f"{budget.part(CACHE).known}: bytes of one token on one rank"
+        yield beside(_TOKEN, per_token, how, _OBSERVED[_TOKEN], facts)
 
 
 def _differing(parts: tuple[EstimatedPart, ...]) -> Iterator[str]:

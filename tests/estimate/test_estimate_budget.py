@@ -325,6 +325,33 @@ def test_what_is_no_histogram_is_refused(tmp_path: Path, text: str) -> None:
         read_lengths(path)
 
 
+@pytest.mark.parametrize(
+    ("fields", "per_token"),
+    [
+        # No pool of their own for windows: all 26, 62 and 32 layers keep every token.
+        ({"model_type": "gemma2", "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+          "head_dim": 256, "hidden_size": 2304, "sliding_window": 4096}, 26 * 4 * 512 * 2),
+        ({"model_type": "gemma3_text", "num_hidden_layers": 62, "num_attention_heads": 32, "num_key_value_heads": 16,
+          "head_dim": 128, "hidden_size": 5376, "sliding_window": 1024}, 62 * 16 * 256 * 2),
+        ({"model_type": "mistral", "sliding_window": 4096}, 32 * 8 * 256 * 2),
+        # One of the few that have.
+        ({"model_type": "gpt_oss", "num_hidden_layers": 36, "num_attention_heads": 64, "num_key_value_heads": 8,
+          "head_dim": 64, "hidden_size": 2880, "sliding_window": 128}, 18 * 2048 + 18 * 2048 * 8 // 10),
+    ],
+    ids=["gemma2", "gemma3", "mistral", "gpt_oss"],
+)  # fmt: skip
+def test_sglang_has_a_pool_for_windows_of_some_families_only(
+    tmp_path: Path, fields: dict[str, Any], per_token: int
+) -> None:
+    """SGLang 0.5.23 `is_hybrid_swa_model` lists them; the others have `DefaultPoolConfigurator`, all layers alike."""
+    model = read_model(write_config(tmp_path, **fields), weights_bytes=GIB)
+    settings = Settings(SGLANG, 80 * GIB, 100_000, 1)
+    assert budget_of(model, settings).kv_bytes_per_token == per_token
+    notes = " ".join(answer_of(model, settings).notes)
+    assert ("keeps every token in the windowed layers" in notes) == (fields["model_type"] != "gpt_oss")
+    assert ("a pool of 0.8" in notes) == (fields["model_type"] == "gpt_oss")
+
+
 QWEN3_NEXT = {
     "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 16,
     "num_key_value_heads": 2, "head_dim": 256, "full_attention_interval": 4, "linear_num_key_heads": 16,

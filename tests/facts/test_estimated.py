@@ -60,6 +60,15 @@ def test_the_part_that_differs_is_named_where_the_difference_is_real(llama: Mode
     assert differs.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 19.00 GiB by the engine."
 
 
+def test_what_rests_on_an_assumption_is_not_called_computed(llama: Model) -> None:
+    """The room for the cache is the card's share less parts of which the process's own is assumed."""
+    found = estimate_of(llama, CARD, ROOM)
+    assert found is not None
+    how = {part.what: part.how_estimated for part in found.parts}
+    assert how["room for the KV cache"].startswith("assumed: what the engine may take")
+    assert how["KV cache of one token"].startswith("computed:")
+
+
 def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:
     half = event(EventKind.ENGINE_KV_POOL, engine="vllm", pool_tokens=2 * 19_660)
     found = estimate_of(llama, CARD, ROOM, half)
