@@ -41,10 +41,9 @@ class Activations:
     inputs: tuple[tuple[str, int], ...]
 
 
-def step_size(engine: Engine, concurrency: int, context: int, step_tokens: int | None) -> StepSize:
-    """The largest step: a whole prompt of every sequence, or what an engine that cuts prompts puts into one."""
+def step_size(concurrency: int, context: int, most: int | None) -> StepSize:
+    """The largest step: a whole prompt of every sequence, or what an engine that cuts prompts puts into one at most."""
     whole = concurrency * context
-    most = step_tokens or engine.step_tokens
     return StepSize(whole if most is None else min(most, whole) or 1, concurrency)
 
 

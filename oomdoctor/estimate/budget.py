@@ -11,7 +11,7 @@ from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
 from .architecture import Attention, CrossAttention, Latent
 from .dtypes import ElementType, element_type
-from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine, drops_what_slid_out
+from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine, drops_what_slid_out, usual_step_tokens
 from .kv_cache import (
     CacheSettings,
     bytes_per_token,
@@ -69,6 +69,18 @@ class Settings:
     """Whether vLLM's prefix cache holds states, two a request instead of one; None: as its default is."""
     gpu_layers: int | None = None
     """Layers that llama.cpp puts on cards, the output counted as one; None: all."""
+    steps_at_once: int = 2
+    """Steps of vLLM that are under way at once: two with asynchronous scheduling, which is its default."""
+
+    @property
+    def most_step_tokens(self) -> int | None:
+        """Tokens of the largest step; None: a whole prompt of every sequence."""
+        return self.step_tokens or usual_step_tokens(self.engine, self.capacity_bytes)
+
+    @property
+    def step_assumed(self) -> bool:
+        """Whether the largest step is what the engine takes on a card of this size, which its versions change."""
+        return self.step_tokens is None and bool(self.engine.larger_steps)
 
     @property
     def limit_bytes(self) -> int:
@@ -175,7 +187,8 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
         tensor_parallel=settings.tensor_parallel,
         expanded=settings.expanded,
         hybrid=settings.hybrid and drops_what_slid_out(settings.engine, model.architecture.family),
-        step_tokens=settings.step_tokens or settings.engine.step_tokens or settings.context,
+        step_tokens=(settings.most_step_tokens or settings.context)
+        * (settings.steps_at_once if settings.engine is VLLM else 1),
         packed_latent=settings.packed_latent,
         state_copies=state_copies(model, settings),
     )
@@ -382,8 +395,14 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
         source = _("states are assumed to be {dtype}").format(dtype=kept.states.name)
     elif has_raised_pages(model.architecture, settings.engine):
         source = _("pages of attention are assumed to be raised to those of states")
+    in_flight = settings.engine is VLLM and settings.step_assumed and kept.hybrid and model.architecture.windowed
+    if in_flight:
+        source = _("windows hold {tokens} tokens of steps under way besides, assumed (--step-tokens)").format(
+            tokens=f"{kept.step_tokens:,}"
+        )
     guessed = (
         assumed
+        or in_flight
         or model.architecture.unknown
         or model.architecture.kept_assumed
         or has_raised_pages(model.architecture, settings.engine)
@@ -393,7 +412,7 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
 
 
 def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
-    step = step_size(settings.engine, settings.concurrency, settings.context, settings.step_tokens)
+    step = step_size(settings.concurrency, settings.context, settings.most_step_tokens)
     found = inference_activations(model.architecture, settings.engine, model.dtype, step, settings.tensor_parallel)
     size, formula = found.bytes, found.formula
     inputs: list[tuple[str, int | str]] = [*found.inputs]
@@ -401,8 +420,16 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     if prompt:
         size, formula = size + prompt, formula + _(" + the prompts' rows in windowed layers")
         inputs.append((N_("bytes of the prompts in windowed layers"), prompt))
-    known = ASSUMED if model.architecture.assumed or _lacks_widths(model) else COMPUTED
-    return Part(ACTIVATIONS, size, formula, tuple(inputs), known, _("the engine's largest step"))
+    usual = settings.step_assumed and step.tokens == settings.most_step_tokens
+    known = ASSUMED if usual or model.architecture.assumed or _lacks_widths(model) else COMPUTED
+    source = (
+        _("{tokens} tokens are what {engine} puts into a step on a card of this size, assumed (--step-tokens)").format(
+            tokens=f"{step.tokens:,}", engine=settings.engine.name
+        )
+        if usual
+        else _("the engine's largest step")
+    )
+    return Part(ACTIVATIONS, size, formula, tuple(inputs), known, source)
 
 
 def _lacks_widths(model: Model) -> bool:

@@ -14,6 +14,7 @@ from ..language import _
 from ..model.units import GIB, MIB
 from .architecture import Architecture, Attention
 from .dtypes import ElementType
+from .families import WINDOW_IF_ASKED, WINDOW_IN_EVERY_LAYER
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Engine:
     page_tokens: int
     """Tokens that are given to a sequence at once."""
     step_tokens: int | None
-    """Most tokens of one step; None: a whole prompt of every sequence."""
+    """Most tokens of one step on a small card; None: a whole prompt of every sequence."""
     fraction: float
     """Of the card, what the engine takes; 1 where it takes what it needs."""
     fraction_name: str
@@ -38,17 +39,21 @@ class Engine:
     """Whether requests that its pool does not hold wait: it starts where the pool holds one of the longest."""
     repeats_heads: bool = False
     """Whether several ranks may keep the same KV head."""
+    larger_steps: tuple[tuple[int, int], ...] = ()
+    """Memory of a card from which on, the largest first, and the most tokens of a step there."""
     divides_layers: bool = False
     """Whether each card has some of the layers whole (llama.cpp's --split-mode layer), not a share of each."""
 
 
 TRANSFORMERS = Engine("transformers", 1, None, 1.0, "", 500 * MIB, 0, 0)
 VLLM = Engine(
-    "vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1, queues=True, repeats_heads=True
-)
+    "vllm", 16, 2048, 0.92, "--gpu-memory-utilization", 358 * MIB, 512 * MIB, 1, queues=True, repeats_heads=True,
+    larger_steps=((160 * GIB, 16_384), (70 * GIB, 8192)),
+)  # fmt: skip
 SGLANG = Engine(
-    "sglang", 1, 8192, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1, queues=True, repeats_heads=True
-)
+    "sglang", 1, 2048, 0.88, "--mem-fraction-static", 500 * MIB, 1 * GIB, 1, queues=True, repeats_heads=True,
+    larger_steps=((160 * GIB, 16_384), (60 * GIB, 8192), (20 * GIB, 4096)),
+)  # fmt: skip
 LLAMA_CPP = Engine("llama.cpp", 256, 512, 1.0, "", 500 * MIB, 0, 1, divides_layers=True)
 ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_CPP)}
 
@@ -64,6 +69,8 @@ _SGLANG_DROPS = frozenset(
      "llama4_text", "mellum", "mimo_v2_flash", "step3p5")
 )  # fmt: skip
 """Families whose windowed layers have a pool of their own in SGLang 0.5.23 (`is_hybrid_swa_model`)."""
+_LLAMA_CPP_KEEPS = WINDOW_IN_EVERY_LAYER | WINDOW_IF_ASKED | {"ministral3"}
+"""Families whose windowed layers llama.cpp keeps in full: it converts them to architectures without windows."""
 RANK_BYTES = 900 * MIB
 """What communication between the ranks of a tensor-parallel group takes on each, assumed."""
 
@@ -72,9 +79,19 @@ def drops_what_slid_out(engine: Engine, family: str) -> bool:
     """Whether windowed layers of the family may keep less than all tokens.
 
     SGLang has a smaller pool for windows of some families only; those of all others (Gemma 2 and 3, Mistral, Phi-3 …)
-    limit what is looked at, not what is kept.
+    limit what is looked at, not what is kept. llama.cpp has windows of some architectures only.
     """
+    if engine is LLAMA_CPP:
+        return family not in _LLAMA_CPP_KEEPS
     return engine is not SGLANG or family in _SGLANG_DROPS
+
+
+def usual_step_tokens(engine: Engine, capacity_bytes: int) -> int | None:
+    """Most tokens of a step where nothing sets it, by the card; None: a whole prompt of every sequence.
+
+    vLLM 0.33 `EngineArgs.get_batch_defaults` of a server (an A100 has the small one), SGLang 0.5.23 `memory_hook.py`.
+    """
+    return next((tokens for least, tokens in engine.larger_steps if capacity_bytes >= least), engine.step_tokens)
 
 
 def ranks_refused(engine: Engine, architecture: Architecture, ranks: int) -> str | None:

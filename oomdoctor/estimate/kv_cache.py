@@ -44,6 +44,7 @@ class CacheSettings:
     hybrid: bool = True
     """Whether windowed layers drop what slid out."""
     step_tokens: int = 2048
+    """Tokens of steps under way, which a window holds besides."""
     packed_latent: bool = False
     """vLLM's fp8_ds_mla."""
     state_copies: int = 1
@@ -98,7 +99,10 @@ def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: in
             state = _padded_state(architecture, settings) or _state_bytes(cache, settings)
             total += layers * settings.state_copies * state
         elif isinstance(cache, CrossAttention):
-            total += layers * (cache.positions or context) * row_bytes(cache, settings)
+            positions = pages_of(
+                cache.positions or context, settings.engine.page_tokens if settings.engine is VLLM else 1
+            )
+            total += layers * positions * row_bytes(cache, settings)
         elif _is_windowed(cache, settings) and settings.engine is not SGLANG:
             total += layers * tokens_kept(cache, settings, context, page) * row_bytes(cache, settings)
     return total
@@ -217,7 +221,30 @@ def prompt_bytes(architecture: Architecture, settings: CacheSettings, context: i
 def _of_one_card(architecture: Architecture, settings: CacheSettings) -> Iterator[tuple[Cache, int]]:
     """The different caches and how many layers of each a card has: all, or its share of the layers, rounded up."""
     cards = settings.tensor_parallel if settings.engine.divides_layers else 1
-    return ((cache, -(-layers // cards)) for cache, layers in architecture.alike)
+    group = layers_of_group(architecture, settings)
+    return ((cache, group * -(-layers // (group * cards))) for cache, layers in architecture.alike)
+
+
+def layers_of_group(architecture: Architecture, settings: CacheSettings) -> int:
+    """How many layers vLLM gives pages at once; 1 where it fills no group up.
+
+    Layers of one kind (full, a window, states …) are divided into groups of as many layers as the rarest kind has, or
+    the commonest where that is less than half as many more, and the last group of a kind is filled up (vLLM 0.33
+    `_get_kv_cache_groups_uniform_page_size`). Each group takes a page of all its layers, those that are none too.
+    """
+    alike = architecture.alike
+    kinds = {_kind(cache, settings) for cache, _count in alike}
+    if settings.engine is not VLLM or len(kinds) < 2:
+        return 1
+    counts = [sum(count for cache, count in alike if _kind(cache, settings) == kind) for kind in kinds]
+    least, most = min(counts), max(counts)
+    return most if 2 * most < 3 * least else least
+
+
+def _kind(cache: Cache, settings: CacheSettings) -> str | tuple[int | None, bool]:
+    if isinstance(cache, Attention) and _is_windowed(cache, settings):
+        return cache.window, cache.chunked
+    return "full" if isinstance(cache, Attention | Latent) else type(cache).__name__
 
 
 def _is_windowed(cache: Cache, settings: CacheSettings) -> bool:

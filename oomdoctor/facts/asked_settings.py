@@ -48,6 +48,8 @@ _LAYERS_ARE_DIVIDED = N_("the layers are divided between places, and which lie o
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
 _SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
 """vLLM took 0.90 of the card before this version."""
+_TWO_STEPS_AT_ONCE = "0.14"
+"""From this version on vLLM schedules asynchronously by itself."""
 _STATES_IN_PREFIX_CACHE = "0.27"
 """From this version on vLLM's prefix cache is on for models with states too (vllm-project/vllm#50991)."""
 
@@ -94,6 +96,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         fraction=_fraction(options, facts, engine),
         graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
         prefix_states=False if _is_before(facts, _STATES_IN_PREFIX_CACHE) else None,
+        steps_at_once=1 if _is_before(facts, _TWO_STEPS_AT_ONCE) else 2,
     )
     settings = with_options(settings, options)
     if on_card is not None:
@@ -132,6 +135,7 @@ def with_options(settings: Settings, options: Mapping[str, str | None]) -> Setti
         graph_bytes=0 if no_graphs else settings.graph_bytes,
         packed_latent=packed,
         prefix_states=_prefix_states(options, settings.prefix_states),
+        steps_at_once=1 if "no-async-scheduling" in options else settings.steps_at_once,
     )
 
 

@@ -117,7 +117,8 @@ MODELS = (
     Known("chatglm3-6b", {"model_type": "chatglm", "num_layers": 28, "num_attention_heads": 32, "hidden_size": 4096,
                           "multi_query_attention": True, "multi_query_group_num": 2, "kv_channels": 128}, 28_672),
     Known("glm-4-9b", config("glm", 40, 32, 2, 128), 40_960),
-    Known("whisper-large-v3", _WHISPER, 163_840, 32 * 1500 * 20 * 64 * 2 * 2, context=448),
+    Known("whisper-large-v3", _WHISPER, 163_840, 32 * 1500 * 20 * 64 * 2 * 2, context=448, engine="transformers"),
+    Known("whisper-large-v3 in vLLM's pages", _WHISPER, 163_840, 32 * 94 * 16 * 20 * 64 * 2 * 2, context=448),
     Known("llava-1.5-7b: the text model's defaults", {
         "model_type": "llava", "text_config": {"model_type": "llama", "torch_dtype": "float16"}}, 524_288),
     Known("qwen2-vl-72b, nested", {"model_type": "qwen2_vl", "text_config": config(

@@ -11,6 +11,7 @@ from estimate.files import write_config, write_gguf, write_llama_8b_gguf
 
 from oomdoctor.errors import InputRefused, UsageError
 from oomdoctor.estimate.answer import answer_of
+from oomdoctor.estimate.architecture import Architecture, Attention
 from oomdoctor.estimate.budget import (
     ACTIVATIONS,
     CACHE,
@@ -28,7 +29,7 @@ from oomdoctor.estimate.budget import (
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import ENGINES, LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM
 from oomdoctor.estimate.grid import grid_of
-from oomdoctor.estimate.kv_cache import page_tokens
+from oomdoctor.estimate.kv_cache import CacheSettings, bytes_per_token, fixed_bytes, page_tokens
 from oomdoctor.estimate.lengths import read_lengths
 from oomdoctor.estimate.model_input import Model, read_model
 
@@ -183,7 +184,7 @@ def test_both_ends_of_the_headroom_are_told_apart(llama: Model) -> None:
 
 def test_requests_that_wait_are_no_failure_and_no_tight_fit(llama: Model) -> None:
     """The pool of the figure that vLLM prints: 57.55 requests are 57, and seven of 64 wait."""
-    answer = answer_of(llama, Settings(VLLM, 80 * GIB, 8192, 64, comfort=0.2))
+    answer = answer_of(llama, Settings(VLLM, 80 * GIB, 8192, 64, comfort=0.2, step_tokens=2048))
     assert (answer.budget.waiting, answer.budget.verdict) == (7, "tight")
     assert answer.pool_tokens is not None
     assert answer.pool_tokens // 8192 == 57
@@ -350,6 +351,75 @@ def test_sglang_has_a_pool_for_windows_of_some_families_only(
     notes = " ".join(answer_of(model, settings).notes)
     assert ("keeps every token in the windowed layers" in notes) == (fields["model_type"] != "gpt_oss")
     assert ("a pool of 0.8" in notes) == (fields["model_type"] == "gpt_oss")
+
+
+@pytest.mark.parametrize(
+    ("family", "keeps"), [("mistral", 32 * 4096), ("phi3", 32 * 4096), ("starcoder2", 32 * 4096), ("gemma2", 16 * 4096)]
+)
+def test_llama_cpp_has_windows_of_some_architectures_only(tmp_path: Path, family: str, keeps: int) -> None:
+    """Mistral becomes its `llama`, without windows; of Phi-3 and StarCoder2 it reads none either."""
+    more = {"head_dim": 128} if family == "gemma2" else {}
+    model = read_model(write_config(tmp_path, model_type=family, sliding_window=4096, **more), weights_bytes=GIB)
+    assert budget_of(model, Settings(LLAMA_CPP, 80 * GIB, 100_000, 1)).kv_bytes_per_token == keeps
+
+
+@pytest.mark.parametrize(
+    ("engine", "gib", "tokens"),
+    [(VLLM, 24, 2048), (VLLM, 79.2, 8192), (VLLM, 141, 8192), (VLLM, 178, 16_384),
+     (SGLANG, 16, 2048), (SGLANG, 24, 4096), (SGLANG, 48, 4096), (SGLANG, 80, 8192), (SGLANG, 192, 16_384),
+     (LLAMA_CPP, 192, 512), (TRANSFORMERS, 192, 100_000)],
+)  # fmt: skip
+def test_the_largest_step_is_the_engine_s_own_on_such_a_card(
+    llama: Model, engine: Any, gib: float, tokens: int
+) -> None:
+    part = budget_of(llama, Settings(engine, int(gib * GIB), 100_000, 1)).part(ACTIVATIONS)
+    assert dict(part.inputs)["tokens"] == tokens
+    if engine in (VLLM, SGLANG):
+        assert part.known == "assumed"
+        assert part.bytes == tokens * (3 * 14_336 + 3 * 4096) * 2
+    named = budget_of(llama, Settings(engine, int(gib * GIB), 100_000, 1, step_tokens=tokens)).part(ACTIVATIONS)
+    assert (named.bytes, named.known) == (part.bytes, "computed")
+
+
+GEMMA3_27B = {
+    "model_type": "gemma3_text", "num_hidden_layers": 62, "num_attention_heads": 32, "num_key_value_heads": 16,
+    "head_dim": 128, "hidden_size": 5376, "sliding_window": 1024,
+}  # fmt: skip
+
+
+def test_vllm_s_windows_hold_two_steps_and_their_groups_are_filled_up(tmp_path: Path) -> None:
+    """52 windowed and 10 full layers are seven groups of ten: eight layers that are none take pages too.
+
+    A window holds its tokens, those of two steps (asynchronous scheduling) and one page more.
+    """
+    model = read_model(write_config(tmp_path, **GEMMA3_27B), weights_bytes=GIB)
+    settings = Settings(VLLM, 80 * GIB, 32_768, 2, step_tokens=2048)
+    row, pages = 16 * 256 * 2, -(-(1023 + 2 * 2048) // 16) + 1
+    budget = budget_of(model, settings)
+    assert budget.kv_bytes_per_token == 10 * row
+    assert budget.kv_fixed_bytes_per_sequence == 60 * 16 * pages * row
+    assert budget.part(CACHE).bytes == 2 * (32_768 * 10 + 60 * 16 * pages) * row
+    assert budget.part(CACHE).known == "computed"
+    one = budget_of(model, replace(settings, steps_at_once=1))
+    assert one.kv_fixed_bytes_per_sequence == 60 * 16 * (-(-(1023 + 2048) // 16) + 1) * row
+    untold = budget_of(model, replace(settings, step_tokens=None)).part(CACHE)
+    assert (untold.known, "16,384 tokens" in untold.source) == ("assumed", True)
+    whole = budget_of(model, replace(settings, hybrid=False))
+    assert (whole.kv_bytes_per_token, whole.kv_fixed_bytes_per_sequence) == (62 * row, 0)
+
+
+@pytest.mark.parametrize(
+    ("full", "windowed", "per_token", "fixed"),
+    [(10, 20, 10, 20), (10, 14, 14, 14), (10, 15, 10, 20), (9, 8, 9, 9), (12, 0, 12, 0), (0, 12, 0, 12)],
+)
+def test_the_layers_of_a_group_in_vllm(full: int, windowed: int, per_token: int, fixed: int) -> None:
+    """`_get_kv_cache_groups_uniform_page_size`: as many as the rarest kind, or the commonest if close."""
+    caches = (*[Attention(8, 128, 128)] * full, *[Attention(8, 128, 128, 1024)] * windowed)
+    architecture = Architecture("many", full + windowed, caches, 1024, 8, 128, None, None)
+    bf16 = element_type("bfloat16")
+    kept = CacheSettings(VLLM, bf16, bf16, bf16, bf16)
+    assert bytes_per_token(architecture, kept) == per_token * 4096
+    assert fixed_bytes(architecture, kept, 100) == fixed * (112 + 16) * 4096
 
 
 QWEN3_NEXT = {

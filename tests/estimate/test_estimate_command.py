@@ -240,7 +240,7 @@ def test_a_headroom_that_is_none_is_refused(model: Path, share: str) -> None:
 
 
 def test_what_fits_names_what_the_engine_leaves_by_itself(model: Path) -> None:
-    asked = ("--gpu", "80GiB", "--engine", "vllm", "--context", 8192, "--concurrency", 64)
+    asked = ("--gpu", "80GiB", "--engine", "vllm", "--context", 8192, "--concurrency", 64, "--step-tokens", 2048)
     text = answered(model, *asked)
     assert re.search(r"^  20 % .* 47\n  10 % .* 55\n  8 %: all that the engine takes .* 57$", text, re.M)
     half = answered(model, *asked, "--fraction", 0.5)

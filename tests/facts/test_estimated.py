@@ -69,6 +69,22 @@ def test_what_rests_on_an_assumption_is_not_called_computed(llama: Model) -> Non
     assert how["KV cache of one token"].startswith("computed:")
 
 
+def test_a_window_holds_one_step_where_vllm_does_not_schedule_asynchronously(llama: Model, tmp_path: Path) -> None:
+    (tmp_path / "windowed").mkdir()
+    path = write_config(tmp_path / "windowed", model_type="mistral", sliding_window=4096)
+    model = read_model(path, weights_bytes=gib(14))
+
+    def cache_of(*more: LogEvent, words: str = "") -> int:
+        found = estimate_of(model, CARD, ROOM, *more, command=f"{SERVE} --max-num-batched-tokens 512 {words}")
+        assert found is not None
+        return next(part.estimated_bytes for part in found.parts if part.what == CACHE)
+
+    two, one = (16 * (-(-(4095 + 512 * steps) // 16) + 1) for steps in (2, 1))
+    old = event(EventKind.VERSION, package="vllm", version="0.12.0")
+    assert cache_of() * one == cache_of(words="--no-async-scheduling") * two
+    assert cache_of(old) == cache_of(words="--no-async-scheduling")
+
+
 def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:
     half = event(EventKind.ENGINE_KV_POOL, engine="vllm", pool_tokens=2 * 19_660)
     found = estimate_of(llama, CARD, ROOM, half)
