@@ -84,7 +84,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         gated=_gated(family, fields),
         tied=_tied(family, fields, outer),
         experts=_experts(family, fields, layers),
-        uncounted=_uncounted(fields, config),
+        uncounted=_uncounted(family, fields, config, inner),
         gated_queries=family in GATED_DELTA and family != "olmo_hybrid",
         encoder_layers=fields.layers("encoder_layers", "num_layers") if family in ENCODER_DECODERS else 0,
         positions=(fields.maybe(*_LONGEST) or 0) if family in LEARNT_POSITIONS else 0,
@@ -269,11 +269,16 @@ def _tied(family: str, fields: Fields, outer: Fields) -> bool | None:
     return None if said is None else bool(said)
 
 
-def _uncounted(fields: Fields, config: dict[str, Any]) -> str | None:
+def _uncounted(family: str, fields: Fields, config: dict[str, Any], inner: bool) -> str | None:
     """What a model has besides the layers that are described."""
     if fields.count("hidden_size_per_layer_input"):
         return N_("embeddings of each layer")
+    if family in ENCODER_DECODERS:
+        return N_("biases, positions and convolutions of encoder and decoder")
     parts = [name.partition("_")[0] for name in ("vision_config", "audio_config") if isinstance(config.get(name), dict)]
+    if inner and not parts:
+        # What is nested has something beside it, which a file leaves out where it is its class's default.
+        return N_("the encoders beside its language model")
     return f"the {' and '.join(parts)} encoder" if parts else None
 
 

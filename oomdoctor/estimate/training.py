@@ -320,26 +320,30 @@ def _parts(model: Model, settings: Training) -> tuple[Part, ...]:
         layer = layer_activations(architecture, tokens, "bf16-pure" if kept == 2 else settings.precision)
     else:
         layer = frozen_layer_activations(architecture, lora, tokens, settings.precision, where, four_bit)
-    residual = kept * tokens * architecture.hidden
+    residual, one_layer = kept * tokens * architecture.hidden, layer
     activations = layers * residual if settings.checkpointing else layers * layer
+    copies = 0
     if settings.precision == "bf16-mixed" and not zero and kept == 4:
         # Autocast keeps the bfloat16 copy that it made of each weight until the forward pass ends. Of frozen ones it
         # is autograd that does: of those outside the layers, and of a layer that is computed again its own.
         output = embedding_elements(vocabulary, architecture.hidden)
         inside = 0 if four_bit else count - output * (1 if architecture.tied else 2)
         if lora is not None and settings.checkpointing:
-            activations, layer = activations + 2 * output, layer + 2 * inside // max(1, layers)
+            copies, layer = 2 * output, layer + 2 * inside // max(1, layers)
         else:
-            activations += 2 * (output if four_bit else count)
+            copies = 2 * (output if four_bit else count)
     element = 4 if settings.precision == "fp32" else 2
     logits = logits_bytes(tokens, vocabulary, element + 12)
     layer_count = max(1, layers)
     each_logit = _("tokens x vocabulary x {element} bytes")
     parts = (
         *states,
-        Part(ACTIVATIONS, activations, _("layers x what each keeps") if not settings.checkpointing else
-             _("layers x tokens x hidden: checkpointing keeps a layer's input"), (("layers", layers),
-             ("tokens", tokens), (N_("bytes of one layer"), residual if settings.checkpointing else layer)), COMPUTED),
+        Part(ACTIVATIONS, activations + copies,
+             (_("layers x tokens x hidden: checkpointing keeps a layer's input") if settings.checkpointing else
+              _("layers x what each keeps")) + (_(" + autocast's bfloat16 copies of weights") if copies else ""),
+             (("layers", layers), ("tokens", tokens),
+              (N_("bytes of one layer"), residual if settings.checkpointing else one_layer),
+              *(((N_("bytes of copies"), copies),) if copies else ())), COMPUTED),
         Part(LOGITS, logits, each_logit.format(element=element + 12),
              (("tokens", tokens), ("vocabulary", vocabulary)), COMPUTED),
         Part(OUTPUT, logits_bytes(tokens, vocabulary, element), each_logit.format(element=element),
@@ -363,7 +367,16 @@ def _as_known(model: Model, part: Part) -> Part:
     told = architecture.intermediate is not None or architecture.experts is not None
     rests = {
         **dict.fromkeys((PARAMETERS, GRADIENTS, BUCKETS, STATES, TEMPORARY, GATHERED), model.weights_known == ASSUMED),
-        **dict.fromkeys((ACTIVATIONS, LAYER), architecture.assumed or not told),
+        # The formula is that of ordinary attention and one dense MLP a layer.
+        **dict.fromkeys(
+            (ACTIVATIONS, LAYER),
+            architecture.assumed
+            or not told
+            or architecture.stateful
+            or architecture.latent
+            or architecture.experts is not None
+            or architecture.encoder_layers > 0,
+        ),
     }
     return replace(part, known=ASSUMED) if rests.get(part.name) and part.known == COMPUTED else part
 

@@ -462,3 +462,28 @@ def test_falcon_leaves_its_longest_context_to_its_class(tmp_path: Path) -> None:
     path = write_config(tmp_path, **config, max_position_embeddings=None)
     assert read_model(path).architecture.longest == 2048
     assert read_model(write_config(tmp_path, **config)).architecture.longest == 131_072
+
+
+@pytest.mark.parametrize(
+    ("config", "without"),
+    [
+        # Its class's encoder of images is left out of the file, as all of it is default.
+        ({"model_type": "llama4", "torch_dtype": "bfloat16", "text_config": {
+            "model_type": "llama4_text", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8,
+            "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1000, "intermediate_size": 512,
+            "intermediate_size_mlp": 1024, "num_local_experts": 2, "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": 1, "attention_chunk_size": 128, "no_rope_layer_interval": 4,
+            "tie_word_embeddings": False}}, "the encoders beside its language model"),
+        # 0.6 % of Whisper are positions, convolutions and biases.
+        ({"model_type": "whisper", "torch_dtype": "float16", "d_model": 1280, "encoder_layers": 32,
+          "decoder_layers": 32, "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120,
+          "decoder_ffn_dim": 5120, "vocab_size": 51_866, "max_source_positions": 1500, "max_target_positions": 448,
+          "tie_word_embeddings": True}, "biases, positions and convolutions"),
+    ],
+    ids=["llama4", "whisper"],
+)  # fmt: skip
+def test_a_count_that_leaves_a_part_out_is_assumed(tmp_path: Path, config: dict[str, Any], without: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = read_model(tmp_path)
+    assert model.weights_known == "assumed"
+    assert f"without {without}" in model.weights_source

@@ -13,6 +13,7 @@ from oomdoctor.estimate.model_input import Model, read_model
 from oomdoctor.estimate.training import (
     ACTIVATIONS,
     GRADIENTS,
+    LAYER,
     LOGITS,
     OPTIMIZERS,
     PARAMETERS,
@@ -127,3 +128,32 @@ def test_what_follows_from_assumed_parameters_is_assumed(tmp_path: Path) -> None
     known = {part.name: part.known for part in training_budget(model, RUN).parts}
     assert {known[name] for name in (PARAMETERS, GRADIENTS, STATES, ACTIVATIONS)} == {"assumed"}
     assert known[LOGITS] == "computed"
+
+
+def test_every_figure_of_the_activations_is_among_their_inputs(tmp_path: Path) -> None:
+    """Autocast's copy of each weight is more than half of what autograd keeps here: formula and inputs tell it."""
+    model = read_model(write_config(tmp_path))
+    part = next(each for each in training_budget(model, Training(80 * GIB)).parts if each.name == ACTIVATIONS)
+    inputs = dict(part.inputs)
+    assert inputs["bytes of copies"] == 2 * 8_030_261_248
+    assert part.bytes == inputs["layers"] * inputs["bytes of one layer"] + inputs["bytes of copies"]
+    assert "copies of weights" in part.formula
+    assert part.known == "computed"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2},
+        {"model_type": "deepseek_v2", "kv_lora_rank": 512, "q_lora_rank": None, "qk_rope_head_dim": 64,
+         "qk_nope_head_dim": 128, "v_head_dim": 128, "n_routed_experts": None},
+        {"model_type": "jamba", "attn_layer_period": 8, "attn_layer_offset": 4, "mamba_d_state": 16, "mamba_d_conv": 4,
+         "mamba_expand": 2, "mamba_dt_rank": 256},
+    ],
+    ids=lambda fields: fields["model_type"],
+)  # fmt: skip
+def test_what_backward_keeps_of_layers_of_another_kind_is_assumed(tmp_path: Path, fields: dict[str, object]) -> None:
+    """The formula is that of ordinary attention and a dense MLP."""
+    model = read_model(write_config(tmp_path, **fields))
+    known = {part.name: part.known for part in training_budget(model, Training(80 * GIB)).parts}
+    assert (known[ACTIVATIONS], known[LAYER]) == ("assumed", "assumed")
