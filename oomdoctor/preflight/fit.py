@@ -7,10 +7,10 @@ from dataclasses import replace
 from shlex import quote
 
 from ..errors import OomdoctorError
-from ..estimate.answer import UNTOLD_CONTEXT, default_context
+from ..estimate.answer import UNTOLD_CONTEXT, default_context, pool_tokens
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
 from ..estimate.dtypes import element_type
-from ..estimate.engines import ENGINES, TRANSFORMERS, Engine, ranks_refused
+from ..estimate.engines import ENGINES, SGLANG, TRANSFORMERS, Engine, ranks_refused
 from ..estimate.model_input import Model, read_model
 from ..estimate.serving import not_served
 from ..facts.asked_settings import (
@@ -197,6 +197,8 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--gpu-layers {settings.gpu_layers}")
     if settings.graph_bytes is not None:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
+    if settings.prefix_states is False:
+        words.append("--no-prefix-cache")
     if settings.headroom != Asked.headroom:
         words.append(f"--headroom {settings.headroom:.4g}")
     return " ".join(words)
@@ -215,6 +217,10 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
     # An engine's most requests at once are a bound, not a demand: those that its pool does not hold wait.
     waits = setup.asked.concurrency is None and budget.verdict == TIGHT and total > settings.limit_bytes
     level = Level.FINE if waits else level
+    # SGLang starts with what its pool holds, and only refuses a longer request (`TpModelWorker.alloc_memory_pool`).
+    pool = pool_tokens(model, settings, budget.pool_bytes) if settings.engine is SGLANG else None
+    refuses = budget.verdict == NO and bool(pool) and setup.asked.context is None
+    level = Level.WARN if refuses else level
     taken = min(total, settings.limit_bytes) if settings.engine.queues else total
     asked_context = settings.context > 1
     what = (
@@ -247,6 +253,10 @@ def _judged(setup: Setup, model: Model, settings: Settings, name: str, free: int
             name=name, engine=settings.engine.name, binds=budget.binds
         )
     seen, why = need, begun(budget.binds)
+    if refuses:
+        why = _("{engine} starts, with a pool of {tokens} tokens, and refuses requests that are longer").format(
+            engine=settings.engine.name, tokens=f"{pool:,}"
+        )
     do = (
         _("A context of {longest} fits").format(longest=f"{longest:,}")
         if longest and level is not Level.FINE and asked_context

@@ -190,6 +190,32 @@ def test_layers_and_cache_types_of_llama_cpp(tmp_path: Path) -> None:
     assert int(str(fit("-ub", "2048").figures["total_bytes"])) > int(str(plain.figures["total_bytes"]))
 
 
+def test_sglang_starts_with_a_pool_that_is_shorter_than_its_context(model: Path) -> None:
+    """It refuses longer requests; only without any pool, or where that length was asked for, it does not do."""
+    command = ("python", "-m", "sglang.launch_server", "--context-length", "131072")
+    given = setup(*command, cards=(card(total=24 * GIB),), asked=Asked(model=model))
+    found = only(check_fit(given), "fit")
+    assert (found.level, found.figures["fits"]) == (Level.WARN, "no")
+    assert "refuses requests that are longer" in found.why
+    asked = replace(given, asked=Asked(model=model, context=131_072))
+    assert only(check_fit(asked), "fit").level is Level.FAIL
+    small = replace(given, cards=setup(cards=(card(total=16 * GIB),)).cards)
+    assert only(check_fit(small), "fit").level is Level.FAIL
+    vllm = setup("vllm", "serve", "m", "--max-model-len", "131072", cards=given.cards.readings, asked=given.asked)
+    assert only(check_fit(vllm), "fit").level is Level.FAIL
+
+
+def test_the_command_to_copy_counts_states_as_the_check_did(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path, model_type="qwen3_next", num_hidden_layers=8, num_attention_heads=16, num_key_value_heads=2,
+        head_dim=256, hidden_size=2048, full_attention_interval=4, linear_num_key_heads=16,
+        linear_num_value_heads=32, linear_key_head_dim=128, linear_value_head_dim=128, linear_conv_kernel_dim=4,
+    )  # fmt: skip
+    for options, said in (((), False), (("--no-enable-prefix-caching",), True)):
+        given = setup("vllm", "serve", "m", *options, cards=(card(total=GIB),), asked=Asked(model=path))
+        assert any("--no-prefix-cache" in line for line in only(check_fit(given), "fit").lines) is said
+
+
 def test_requests_that_wait_are_no_failure_of_a_launch_line(model: Path) -> None:
     command = ("vllm", "serve", "m", "--max-model-len", "8192", "--max-num-seqs", "256")
     given = setup(*command, cards=(card(total=24 * GIB),), asked=Asked(model=model))
