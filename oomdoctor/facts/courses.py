@@ -1,8 +1,9 @@
 """Where the memory of each device and of the host was over the whole run, by category: parts that add up to it.
 
 What is measured at a time stands as it is: the driver's look at the device with its processes, the allocator's own
-figures, the history of the allocator where one was recorded. Between two looks a straight line is drawn. What a look
-did not tell apart stays one part, named so.
+figures, the history of the allocator where one was recorded. Between two looks a straight line is drawn; where the
+history tells what was live between them, it is what was idle that is drawn so. What a look did not tell apart stays one
+part, named so.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _MOST_LOOKS, _MOST_STATES, _MOST_EVENTS = 400, 200, 300
 """Times of a course, by what they are of: the lowest and the highest of each stretch are among them."""
 _AFTER_SECONDS = 0.5
 """What was live at the end of the history still is for so long: a failed program has hardly begun to end."""
+_STEP_SECONDS = 0.001
 _SAMPLED_SECONDS = 1.0
 """The allocator's figures are recorded this often where they have changed: until then the last ones held."""
 
@@ -128,7 +130,14 @@ def _of_device(
         at = np.asarray(window.times_seconds)
         live = np.sum([each.values_bytes for each in window.categories], axis=0)
         times = np.union1d(times, at[thinned(live, _MOST_EVENTS)])
-    times = times[(times >= looks.times[0]) & (times <= looks.times[-1])]
+    first, last = looks.times[0], looks.times[-1]
+    if window is not None:
+        begin, end = window.times_seconds[0], window.times_seconds[-1] + _AFTER_SECONDS
+        # Where kinds begin or cease to be known is a step: a slope would show them growing or going.
+        times = np.union1d(times, np.asarray([begin - _STEP_SECONDS, begin, end, end + _STEP_SECONDS]))
+        if window.failure_seconds is not None:
+            last = min(last, end)
+    times = times[(times >= first) & (times <= last)]
     if len(times) < 2:
         return
     parts = _Parts(len(times))
@@ -224,8 +233,15 @@ class _Looks:
                 outside, reserved = outside + beyond, reserved + size - beyond
                 allocated = allocated + np.minimum(held[0], size - beyond)
             parts.add(CONTEXT, outside, N_("computed: NVML's number for this process - reserved"))
-        live = _live(parts, times, np.minimum(allocated, reserved), window, weights, len(states))
-        parts.add(IDLE, np.maximum(reserved - live, 0), N_("computed: reserved - live"))
+        live, recorded = _live(parts, times, np.minimum(allocated, reserved), window, weights, len(states))
+        idle = np.maximum(reserved - live, 0)
+        # What is live is exact at each event, what is reserved between two looks is not: their difference would show
+        # memory idle that was never taken.
+        looked = np.isin(times, self.times)
+        between = recorded & ~looked
+        if looked.any():
+            idle[between] = np.interp(times[between], times[looked], idle[looked])
+        parts.add(IDLE, idle, N_("computed: reserved - live"))
 
     def _sizes(self, times: Values) -> tuple[Values, dict[int | None, Values]] | None:
         """Of all other processes, and of each of this command, at these times; None where a look did not tell all."""
@@ -292,8 +308,8 @@ def _live(
     window: Window | None,
     weights: tuple[str, int, str] | None,
     processes: int,
-) -> Values:
-    """Adds what is live, by category where it is known; gives what it comes to."""
+) -> tuple[Values, NDArray[np.bool_]]:
+    """Adds what is live, by category where it is known; gives what it comes to, and which times were recorded."""
     rest, whole = allocated.copy(), allocated.copy()
     within = np.zeros(len(times), dtype=bool)
     if window is not None:
@@ -319,5 +335,4 @@ def _live(
         parts.add(name, known, N_("{how}; taken to have been there since so much was allocated").format(how=how))
         rest = rest - known
     parts.add(UNDIVIDED, rest, _COUNTED)
-    live: Values = whole
-    return live
+    return whole, within

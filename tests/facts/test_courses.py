@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from given import gib
 
@@ -95,7 +97,7 @@ def window(times: tuple[float, ...], **categories: tuple[float, ...]) -> Window:
         for name, values in categories.items()
     )
     return Window(
-        "cuda:0", 9, True, times, rows, times[-1], 0, False, 0, (), None, (), (), (), times[-1], 0, "snapshot"
+        "cuda:0", 9, True, times, rows, times[-1], 0, False, 0, 0, (), None, (), (), (), times[-1], 0, "snapshot"
     )
 
 
@@ -113,6 +115,29 @@ def test_where_the_history_was_recorded_it_is_by_category_and_else_as_the_census
     part = next(each for each in course.parts if each.name == "weights and buffers")
     assert part.how_known.startswith("counted by the probe; taken to have been there")
     assert add_up(course)
+
+
+def test_a_rise_between_two_looks_shows_nothing_idle_that_was_not():
+    """GIVEN a history that rises just before the second look THEN what the looks say is idle holds between them."""
+    looks = (look(0, 2, (own(7, 2),)), look(10, 11, (own(7, 11),)))
+    (course,) = courses(looks, (state(0, 1, 1), state(10, 9, 10)), (window((0.0, 9.0, 10.0), activations=(1, 1, 9)),))
+    assert at(course, 9) == pytest.approx({CONTEXT: 1, "activations": 1, IDLE: 0.9, FREE: 21.1})
+    assert at(course, 10) == {CONTEXT: 1, "activations": 9, IDLE: 1, FREE: 13}
+    assert add_up(course)
+
+
+def test_kinds_that_are_known_no_longer_do_not_end_in_a_slope_to_nothing():
+    looks = tuple(look(when, 11, (own(7, 11),)) for when in range(13))
+    known = window((5.0, 10.0), activations=(2, 9))
+    (course,) = courses(looks, (state(5, 9, 10), state(10, 9, 10)), (known,))
+    assert course.times_seconds[-1] == 10.5
+    assert at(course, 10.5)["activations"] == 9
+    before = max(when for when in course.times_seconds if when < 5)
+    assert 5 - before == pytest.approx(0.001)
+    (goes_on,) = courses(looks, (state(5, 9, 10), state(10, 9, 10)), (replace(known, failure_seconds=None),))
+    after = min(when for when in goes_on.times_seconds if when > 10.5)
+    assert after - 10.5 == pytest.approx(0.001)
+    assert "activations" not in at(goes_on, after)
 
 
 def test_two_processes_on_one_card_are_added_up():
