@@ -219,10 +219,13 @@ def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
 def _largest(budget: Budget, facts: FactSet) -> str | None:
     """`89 % of 24.00 GiB was keys and values, and live memory grew by 18.90 GiB in 31 min`.
 
-    None where no part is most of it, or that part says nothing.
+    None where no part is most of it, or that part says nothing: what variables hold says something once it grew.
     """
     part = max(budget.parts, key=lambda part: part.bytes, default=None)
-    if part is None or budget.moment or 2 * part.bytes < budget.total_bytes or part.name in _OF_NO_KIND:
+    if part is None or budget.moment or 2 * part.bytes < budget.total_bytes:
+        return None
+    steady = budget.where in facts.members(Scope.DEVICE) and facts.value("growth.steady", budget.where) is True
+    if part.name in _OF_NO_KIND and not (part.name == BY_VARIABLES and steady):
         return None
     said = _("{share} of {total} was {part}").format(
         share=f"{100 * part.bytes / budget.total_bytes:.0f} %",
@@ -230,7 +233,7 @@ def _largest(budget: Budget, facts: FactSet) -> str | None:
         part=told(part.name).replace("`", ""),
     )
     grown = facts.value("growth.bytes", budget.where) if budget.where in facts.members(Scope.DEVICE) else None
-    if not isinstance(grown, int) or facts.value("growth.steady", budget.where) is not True:
+    if not isinstance(grown, int) or not steady:
         return said
     seconds = facts.value("growth.seconds", budget.where)
     if not isinstance(seconds, (int, float)) or seconds <= 0:

@@ -156,6 +156,8 @@ def format_value(value: FactValue, kind: ValueType) -> str:
     if kind.exponents == (0, 0, 1):
         return format_seconds(value)
     if kind.pure == "ratio":
+        if 0.99 < value < 1:  # what is nearly all of it is not all of it
+            return f"{100 * min(value, 0.999):.1f} %"
         return f"{value:.0%}".replace("%", " %") if abs(value) >= 0.095 else f"{value:.1%}".replace("%", " %")
     return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:,.2f}"
 

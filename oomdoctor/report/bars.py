@@ -11,7 +11,7 @@ from ..model.diagnosis import Budget
 from ..model.places import place_in_words
 from ..model.printable import one_line
 from ..model.units import format_bytes
-from .palette import FREE, UNATTRIBUTED, Category, category_of, draw_order
+from .palette import FREE, POOL, UNATTRIBUTED, Category, category_of, draw_order
 from .text import NOT_MEASURED, format_share
 
 _WIDEST = 1.6
@@ -40,7 +40,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class RequestBar:
-    """The request that did not fit, to the bar's scale, from where free memory begins."""
+    """The request that did not fit, to the bar's scale, from where free memory or the pool for it begins."""
 
     bytes: int
     size: str
@@ -95,11 +95,15 @@ def view_budget(budget: Budget) -> BudgetView:
         if budget.unattributed_bytes < 0:
             name = _("more than the share") if budget.where in PLANS else _("more than the total")
         rows.append((name, UNATTRIBUTED, budget.unattributed_bytes, _("what is left of the total")))
-    rows.sort(key=lambda row: draw_order(row[1]))
-    free = [size for _, category, size, _ in rows if category is FREE]
     request = budget.request_bytes
+    # What an engine lacks for a request's keys and values was to lie in the pool for them, not beside it.
+    room_for = POOL if budget.where in PLANS and request is not None else FREE
+    rows.sort(key=lambda row: (room_for is POOL and row[1] is POOL, draw_order(row[1])))
+    free = [size for _, category, size, _ in rows if category is room_for]
     free_start = (
-        sum(size for _, category, size, _ in rows if category is not FREE and size > 0) if free else budget.total_bytes
+        sum(size for _, category, size, _ in rows if category is not room_for and size > 0)
+        if free
+        else budget.total_bytes
     )
     drawn = sum(size for _, _, size, _ in rows if size > 0)
     base = max(budget.total_bytes, drawn, 1)
@@ -123,6 +127,7 @@ def view_budget(budget: Budget) -> BudgetView:
         where = _("{place}, {moment}").format(place=where, moment=moment)
     where = one_line(where, 140)
     total = format_bytes(budget.total_bytes)
+    unused = sum(free) if free and room_for is FREE else None
     asked = None
     if request is not None:
         end = min(free_start + request, axis)
@@ -139,8 +144,8 @@ def view_budget(budget: Budget) -> BudgetView:
         usable=_usable(budget),
         capacity=budget.total_bytes / axis,
         segments=tuple(_minor_marked(segments)),
-        free_bytes=sum(free) if free else None,
-        free=format_bytes(sum(free)) if free else _(NOT_MEASURED),
+        free_bytes=unused,
+        free=_(NOT_MEASURED) if unused is None else format_bytes(unused),
         unattributed_bytes=budget.unattributed_bytes,
         request=asked,
         in_words=_in_words(where, total, segments, asked),

@@ -58,6 +58,7 @@ CATEGORIES = (
 _BY_KEY = {category.key: category for category in CATEGORIES}
 UNATTRIBUTED = _BY_KEY["unattributed"]
 FREE = _BY_KEY["free"]
+POOL = _BY_KEY["kv"]
 HELD = _BY_KEY["held"]
 
 _DRAWN = (

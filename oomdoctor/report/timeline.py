@@ -180,12 +180,17 @@ def view_charts(
             list(zip(group, lines[key], strict=True)) if key not in areas else [],
             areas.get(key),
             _axis(ends[key], ()) if key[1] or shared is None else shared,
-            [] if key[1] else [m for m in moments if m.where in ("", key[0]) or not _is_device(key[0])],
+            [] if key[1] else [m for m in moments if _concerns(m, key[0])],
             common if _is_device(key[0]) else tops[key],
             (points or {}).get(key, ()),
         )
         for key, group in by_place.items()
     )
+
+
+def _concerns(moment: MomentView, where: str) -> bool:
+    """The failure that times count from is marked on every device: what the others did then is read there."""
+    return moment.where in ("", where) or moment.kind == "failure" or not _is_device(where)
 
 
 def _is_seen(course: Course) -> bool:
@@ -201,7 +206,8 @@ def _ends(courses: list[list[tuple[float, int]]]) -> list[tuple[float, float]]:
 def _axis(ends: Sequence[tuple[float, float]], failures: Sequence[float | None]) -> _Axis:
     begin, end = min(first for first, _ in ends), max(last for _, last in ends)
     whole = _Axis(begin, end, None)
-    return _Axis(begin, end, next((when for when in failures if when is not None and whole.holds(when)), None))
+    failure = next((when for when in failures if when is not None and whole.holds(when)), None)
+    return _Axis(begin, end if failure is None else max(end, failure), failure)
 
 
 def _is_device(where: str) -> bool:
@@ -316,7 +322,7 @@ def _sample(point: Point, axis: _Axis, ceiling: float, areas: tuple[CourseArea, 
 
 def _strokes(moments: list[MomentView], axis: _Axis) -> Iterator[Stroke]:
     for each in moments:
-        if axis.holds(each.seconds):
+        if axis.begin <= each.seconds <= axis.end:
             yield Stroke(axis.at(each.seconds), round(each.seconds - axis.zero, 4), each.number, each.kind, each.what)
 
 

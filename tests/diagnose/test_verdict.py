@@ -155,6 +155,13 @@ def test_the_fingerprint_groups_the_same_failure_across_machines_and_edits() -> 
             "83 % of 24.00 GiB was keys and values, and live memory grew by 18.00 GiB; 2.00 GiB asked for.",
         ),
         ("keys and values", 11, {}, "2.00 GiB asked for, 24.00 GiB in all."),
+        (
+            "held by variables and containers", 20,
+            {"growth__steady": True, "growth__bytes": 18 * GIB, "growth__seconds": 1800.0},
+            "83 % of 24.00 GiB was held by variables and containers, and live memory grew by 18.00 GiB in 30 min; "
+            "2.00 GiB asked for.",
+        ),
+        ("held by variables and containers", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
         ("free", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
         ("live tensors of this process", 20, {}, "2.00 GiB asked for, 24.00 GiB in all."),
     ],

@@ -12,6 +12,7 @@ from oomdoctor.diagnose import diagnose
 from oomdoctor.model.diagnosis import Course, CoursePart, Series
 from oomdoctor.model.units import GIB
 from oomdoctor.report import render
+from oomdoctor.report.moments import MomentView
 from oomdoctor.report.svg import steps
 from oomdoctor.report.timeline import Chart, view_charts
 from oomdoctor.report.view import view_report
@@ -55,6 +56,21 @@ def test_areas_stand_in_the_bars_order_and_take_the_place_of_lines():
 def test_ranks_have_one_scale():
     small, large = view_charts((used(), used("cuda:1")), courses=(course(), course("cuda:1", 48 * GIB)))
     assert small.ceiling_bytes == large.ceiling_bytes
+
+
+def test_the_failure_is_marked_on_every_rank_and_nothing_beyond_the_axis():
+    """GIVEN events of one rank and one after the last sample WHEN drawn THEN each stands where its time is."""
+    moments = tuple(
+        MomentView(number, seconds, "", where, where, kind, kind, "run", "")
+        for number, (seconds, where, kind) in enumerate(
+            [(5.0, "cuda:1", "retry"), (2000.5, "cuda:1", "failure"), (2003.0, "", "phase")], 1
+        )
+    )
+    of_another, own = view_charts((used(), used("cuda:1")), moments=moments, failure=2000.5)
+    assert [(each.number, each.at) for each in of_another.strokes] == [(2, 1.0)]
+    assert [each.number for each in own.strokes] == [1, 2]
+    assert own.end == "the failure"
+    assert own.curves[0].points[-1][0] < 1
 
 
 def test_a_host_of_which_little_is_used_stays_a_line():

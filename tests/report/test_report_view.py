@@ -131,6 +131,22 @@ def test_the_request_says_by_how_much_it_did_not_fit() -> None:
     assert unknown.short == ""
 
 
+def test_what_an_engine_lacks_for_a_request_begins_where_its_pool_does() -> None:
+    """GIVEN a pool of 5 GiB for a request of 8 WHEN drawn THEN it goes 3 GiB beyond the share, not 8."""
+    parts = (BudgetPart("KV pool", 5 * GIB, "printed"), BudgetPart("activation peak", 2 * GIB, "printed"))
+    weights = BudgetPart("weights", 60 * GIB, "printed")
+    bar = view_budget(Budget("engine's share, at least", 67 * GIB, (weights, *parts), 0, 8 * GIB))
+    assert [each.name for each in bar.segments][-1] == "KV pool"
+    assert bar.request is not None
+    assert bar.request.short == "3.00 GiB"
+    assert bar.request.start == pytest.approx(bar.segments[-1].start)
+    assert bar.capacity == pytest.approx(67 / 70)
+    assert bar.free_bytes is None
+    on_a_card = view_budget(Budget("cuda:0", 67 * GIB, (weights, *parts), 0, 8 * GIB))
+    assert on_a_card.request is not None
+    assert on_a_card.request.start == pytest.approx(on_a_card.capacity)
+
+
 def test_holders_are_those_of_the_place() -> None:
     assert view_report(fragmentation()).holders[0].value == "5.75 GiB"
     assert view_report(kv_too_small()).holders == ()
