@@ -12,8 +12,9 @@ import click
 
 from ..language import N_, _, chosen, default_language, told
 from ..model.units import parse_size
-from ..run.child import FORWARDED, CannotStart, end_like
+from ..run.child import CannotStart, end_like
 from ..run.session import RunOptions, RunOutcome, run_command
+from ..run.signals import FORWARDED
 from .bundle_reports import configuration_of, write_reports
 from .command import SpokenCommand
 from .options import NamedPath, language_option, redact_options

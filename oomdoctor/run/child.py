@@ -13,45 +13,16 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from ..language import _
+from .signals import FORWARDED, GROUP_DELIVERY_SECONDS, Witness, stop_with
+from .spawn import spawn
 from .terminal import Stream
 
-_FORWARDED_NAMES = (
-    *("SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGCONT", "SIGTSTP"),
-    *("SIGURG", "SIGWINCH", "SIGIO", "SIGPWR"),
-)
-FORWARDED: frozenset[int] = frozenset(
-    {getattr(signal, name) for name in _FORWARDED_NAMES} | set(range(signal.SIGRTMIN, signal.SIGRTMAX + 1))
-)
-"""Signals that are passed on to the command. While it runs they have no effect on the wrapper itself."""
-
-_GROUP_DELIVERY_SECONDS = 0.002
-"""The kernel sends a group's signal to one member after the other; by then all have it."""
 _PR_SET_DUMPABLE = 4
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""The command must not ignore them."""
-
-
-class Witness(Protocol):
-    """A process of the same group that lets signals lie (see `relay.py`)."""
-
-    pid: int
-
-    def saw(self, number: int) -> bool:
-        """Whether it was sent this signal as well."""
-
-    def forget(self) -> None:
-        """Drop the signals that lie with it."""
-
-    def stopped(self, pid: int) -> None:
-        """The caller is about to stop: continue it when the process `pid` goes on or ends."""
-
-    def awake(self) -> None:
-        """The caller has been continued."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +66,10 @@ def restore_signals(inherited: Inherited) -> None:
 class Child:
     """The running command."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, received: Collection[int] = ()) -> None:
         self.pid = pid
         self.started = time.time()
-        self.received: set[int] = set()
+        self.received = set(received)
         """Signals that came for the command from outside."""
 
     @classmethod
@@ -108,6 +79,7 @@ class Child:
         environment: Mapping[str, str],
         streams: Sequence[Stream],
         inherited: Inherited,
+        witness: Witness,
     ) -> Child:
         """Start `command`, found on PATH, with its streams in place and the signals that the wrapper was started with.
 
@@ -115,29 +87,19 @@ class Child:
         """
         ends = [(stream.child_end, number) for stream in streams for number in stream.numbers]
 
-        def spawn(words: tuple[str, ...]) -> int:
-            if inherited.ignores_children:
-                return _fork(words, environment, ends, inherited.mask)
-            return os.posix_spawnp(
-                words[0],
-                words,
-                environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, end, number) for end, number in ends],
-                setsigmask=inherited.mask,
-                setsigdef=_IGNORED_BY_PYTHON,
-            )
+        def started(*words: str) -> Child:
+            return cls(*spawn(words, environment, ends, inherited.mask, inherited.ignores_children, witness))
 
         if not command[0]:
             raise CannotStart(127, _("'': command not found: an empty name, as a variable that is not set leaves it"))
         try:
             try:
-                pid = spawn(tuple(command))
+                return started(*command)
             except OSError as error:
                 if error.errno != errno.ENOEXEC:
                     raise
-                pid = spawn(
-                    ("/bin/sh", _found(command[0]), *command[1:])
-                )  # a script without a first line, as shells do
+                # a script without a first line, as shells do
+                return started("/bin/sh", _found(command[0]), *command[1:])
         except FileNotFoundError as error:
             if os.path.exists(_found(command[0])):
                 reason = _("{command}: its interpreter, which the first line names, is not there")
@@ -149,7 +111,6 @@ class Child:
             raise CannotStart(
                 126, _("{command}: cannot be started: {why}").format(command=command[0], why=reason)
             ) from error
-        return cls(pid)
 
     def wait(self, witness: Witness, on_resize: Callable[[], bool]) -> ChildEnd:
         """Pass signals on until the command ends; stop and go on with it.
@@ -173,7 +134,7 @@ class Child:
         self.received.add(number)
         try:
             resized = number == signal.SIGWINCH and on_resize()
-            time.sleep(_GROUP_DELIVERY_SECONDS)
+            time.sleep(GROUP_DELIVERY_SECONDS)
             if witness.saw(number):
                 witness.forget()
                 if not resized:
@@ -204,9 +165,7 @@ class Child:
             return ChildEnd(status=changed.si_status)
         if changed.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
             return ChildEnd(status=None, signal=changed.si_status)
-        witness.stopped(self.pid)
-        _stop_self(changed.si_status)
-        witness.awake()
+        stop_with(self.pid, changed.si_status, witness)
         return None
 
 
@@ -243,49 +202,12 @@ def let_go_of_inherited() -> None:
         os.close(null)
 
 
-def _fork(
-    words: tuple[str, ...], environment: Mapping[str, str], ends: Sequence[tuple[int, int]], mask: frozenset[int]
-) -> int:
-    """What `posix_spawnp` cannot do: start a command that ignores SIGCHLD. Raises OSError."""
-    told, tells = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            for end, number in ends:
-                os.dup2(end, number)
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-            for ignored in _IGNORED_BY_PYTHON:
-                signal.signal(ignored, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.execvpe(words[0], words, environment)
-        except OSError as error:
-            os.write(tells, b"%d" % (error.errno or 0))
-        finally:
-            os._exit(127)
-    os.close(tells)
-    with os.fdopen(told, "rb") as stream:
-        failed = stream.read()
-    if failed:
-        os.waitpid(pid, 0)
-        raise OSError(int(failed), os.strerror(int(failed)))
-    return pid
-
-
 def _found(name: str) -> str:
     """The file that a search of PATH finds."""
     if "/" in name:
         return name
     candidates = (os.path.join(folder or ".", name) for folder in os.get_exec_path())
     return next((path for path in candidates if os.access(path, os.X_OK) and not os.path.isdir(path)), name)
-
-
-def _stop_self(number: int) -> None:
-    """Stop as the command did, so that the shell sees the job stop; returns when it is continued."""
-    stopping = {number} - {signal.SIGSTOP}
-    signal.sigtimedwait(stopping, 0)  # ^Z came here too: one stop is enough
-    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)
-    os.kill(os.getpid(), number)
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _forbid_core_dump() -> None:

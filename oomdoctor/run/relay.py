@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from ..language import N_
 from .keyboard import Keyboard
+from .signals import pending_signals
 from .terminal import ModeMirror, Stream
 
 if TYPE_CHECKING:
@@ -77,13 +78,13 @@ class Relay:
 
     def saw(self, number: int) -> bool:
         """Whether the relay was sent this signal as well, since the last `forget`; not where that cannot be told."""
-        pending = self._pending()
+        pending = pending_signals(self.pid)
         self._old &= pending
         return bool((pending & ~self._old) >> (number - 1) & 1)
 
     def forget(self) -> None:
         """Have the relay drop the signals that lie with it, before the next one is looked at."""
-        lying = self._pending()
+        lying = pending_signals(self.pid)
         self._old = 0 if self._ask(_CLEAR, patience=0.2) is not None else lying
 
     def stopped(self, pid: int) -> None:
@@ -93,15 +94,6 @@ class Relay:
     def awake(self) -> None:
         """The caller has been continued."""
         self._tell(_AWAKE, 0)
-
-    def _pending(self) -> int:
-        try:
-            with open(f"/proc/{self.pid}/status", "rb") as stream:
-                lines = stream.read().splitlines()
-        except OSError:
-            return 0
-        masks = [int(line.split()[1], 16) for line in lines if line.startswith((b"ShdPnd:", b"SigPnd:"))]
-        return masks[0] | masks[-1] if masks else 0
 
     def finish(self) -> tuple[str, ...]:
         """After the command's end: wait, briefly, until its output is passed on and kept; what could not, in words."""

@@ -18,8 +18,9 @@ from ..bundle.write import BundleWriter, holds_incident
 from ..errors import BundleError
 from ..language import N_
 from .baseline import Baseline, read_baseline
-from .child import FORWARDED, CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
+from .child import CannotStart, Child, block_signals, let_go_of_inherited, restore_signals
 from .relay import Relay
+from .signals import FORWARDED
 from .terminal import Stream, is_interactive_shell, occupy_closed_numbers, open_streams
 
 if TYPE_CHECKING:
@@ -105,9 +106,10 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         relay = _start_relay(streams, writer, options, unseen)
         if relay is None:
             streams = ()
+        witness = relay or _NoWitness()
         try:
             environment = _environment(writer, options, unseen)
-            child = Child.start(command, environment, streams, inherited)
+            child = Child.start(command, environment, streams, inherited, witness)
         except CannotStart:
             _close_child_ends(streams)
             if relay is not None:
@@ -121,7 +123,7 @@ def run_command(command: Sequence[str], options: RunOptions) -> RunOutcome:
         if writer is not None:
             with _never_raising(unseen):
                 watch = _start_watch(writer, command, options, before, child, environment)
-        end = child.wait(relay or _NoWitness(), lambda: _resize(streams))
+        end = child.wait(witness, lambda: _resize(streams))
         ended = time.time()
         seen: bool | None = False
         if relay is not None:

@@ -23,7 +23,7 @@ inherited = block_signals()
 seen = []
 for status, number in json.loads(sys.argv[1]):
     words = ["sh", "-c", "ulimit -c 0; kill -%d $$" % number if number else "exit %d" % status]
-    end = Child.start(words, os.environ, (), inherited).wait(_NoWitness(), lambda: False)
+    end = Child.start(words, os.environ, (), inherited, _NoWitness()).wait(_NoWitness(), lambda: False)
     pid = os.fork()
     if not pid:
         end_like(end.status, end.signal)
