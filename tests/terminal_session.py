@@ -27,7 +27,19 @@ class Session:
                 os.execvpe(command[0], command, clean_environment())
             finally:
                 os._exit(99)
+        # what select has seen may be flushed before it is read: by ^Z, for one
+        os.set_blocking(self.screen, False)
         self.text = b""
+
+    def _read(self):
+        """Whether the terminal is still open; what there is to read, is read."""
+        try:
+            self.text += os.read(self.screen, 4096)
+        except BlockingIOError:
+            return True
+        except OSError:  # nobody holds it open any more
+            return False
+        return True
 
     def read_until(self, words, seconds=120):
         deadline = time.monotonic() + seconds
@@ -35,9 +47,7 @@ class Session:
             left = deadline - time.monotonic()
             assert left > 0, f"{words!r} did not come: {self.text!r}"
             if select.select([self.screen], [], [], left)[0]:
-                try:
-                    self.text += os.read(self.screen, 4096)
-                except OSError:
+                if not self._read():
                     break
         assert words in self.text, self.text
 
@@ -46,7 +56,8 @@ class Session:
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if select.select([self.screen], [], [], left)[0]:
-                self.text += os.read(self.screen, 4096)
+                if not self._read():
+                    break
 
     def type(self, keys):
         os.write(self.screen, keys)
@@ -56,11 +67,8 @@ class Session:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             if select.select([self.screen], [], [], 0.05)[0]:
-                try:
-                    self.text += os.read(self.screen, 4096)
+                if self._read():
                     continue
-                except OSError:
-                    pass
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 os.close(self.screen)
