@@ -7,11 +7,12 @@ import signal
 from pathlib import Path
 
 from ..language import N_
-from ..model.events import EventKind, LogEvent
+from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 from ..model.source import Source
+from .caught import was_caught
 from .deriver import computed
 from .incidents import is_vanished_worker
 from .otherwise import other_end
@@ -117,7 +118,7 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
         if later is not None and evidence.events[-1] is later:
             facts.put("exit.ended_otherwise", later.word("exception_type"), later.source)
     for run in evidence.runs:
-        if _went_on(run):
+        if _went_on(run) or _caught_what_it_printed(run, evidence):
             source = Source(path=run.path, record=N_("exit; no error about memory ended a thread"))
             facts.put("exit.recovered", True, source)
             fatal_later = [e for e in run.exceptions if e.fatal and e.thread is None and not e.is_memory_error]
@@ -157,6 +158,15 @@ def _went_on(run: RunRecord) -> bool:
         e.fatal and e.thread is None and e.time_seconds > last.time_seconds and not _is_aftermath(e)
         for e in run.exceptions
     )
+
+
+def _caught_what_it_printed(run: RunRecord, evidence: Evidence) -> bool:
+    """It printed errors about memory, and none ended it, a thread of it or a process that it started: it ended well."""
+    if run.exit_status != 0 or run.exceptions or run.device_ooms or run.library_ooms:
+        return False
+    failed = [event for event in evidence.events if event.kind in FAILURES]
+    clean = all(process.ended_cleanly for process in run.processes)
+    return bool(failed) and clean and all(was_caught(run, event) for event in failed)
 
 
 def _is_aftermath(exception: ExceptionRecord) -> bool:

@@ -14,6 +14,7 @@ from ..model.run import RunRecord
 from ..model.snapshot import Snapshot
 from ..model.source import Source
 from .allocator import speaking_snapshot
+from .caught import parted_by_end
 from .device_records import speaking_records
 from .episodes import by_episode
 from .until import was_killed
@@ -48,8 +49,9 @@ def focus(evidence: Evidence) -> Evidence:
     Of several runs: the latest that failed (the latest, where none did) with its own logs and snapshots. Of logs
     without a run, where a host's kill and a device's failure stand in different files: the kind that stands last, with
     the files that hold no failure. Of a log in which a program was started again after it had failed: the last start
-    that failed. Of several snapshots: for each device the one whose word counts. A launch line that was pasted with the
-    log is its command, where nothing else tells it and there is one only.
+    that failed. Of a run that a signal ended: the end, not what the program had caught. Of several snapshots: for each
+    device the one whose word counts. A launch line that was pasted with the log is its command, where nothing else
+    tells it and there is one only.
     """
     chosen = _parts(evidence)[0]
     return replace(chosen, snapshots=_speaking(chosen), command=chosen.command or _pasted_command(chosen))
@@ -72,7 +74,7 @@ def _parts(evidence: Evidence) -> list[Evidence]:
         return [episode for start in starts for episode in by_episode(start)]
     strangers = tuple(event for event in evidence.events if _is_strangers_kill(evidence, event))
     own = replace(evidence, events=tuple(event for event in evidence.events if event not in strangers))
-    pieces = _by_run(own) if len(own.runs) > 1 else [own]
+    pieces = [part for piece in (_by_run(own) if len(own.runs) > 1 else [own]) for part in parted_by_end(piece)]
     return [*pieces, Evidence(events=strangers)] if strangers else pieces
 
 
