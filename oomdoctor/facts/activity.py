@@ -97,9 +97,14 @@ def ended_of_something_else(evidence: Evidence) -> bool:
     """Whether every traceback ends in an error of Python's own that is never raised for want of memory."""
     exceptions = evidence.of_kind(EventKind.EXCEPTION)
     return bool(exceptions) and all(
-        _about_memory(event) is False and (event.word("exception_type") or "").rpartition(".")[2] in _NEVER_FOR_MEMORY
+        _about_memory(event) is False
+        and ((event.word("exception_type") or "").rpartition(".")[2] in _NEVER_FOR_MEMORY or _of_a_full_disk(event))
         for event in exceptions
     )
+
+
+def _of_a_full_disk(event: LogEvent) -> bool:
+    return (event.word("message") or "").startswith("[Errno 28] No space left on device")
 
 
 _NEVER_FOR_MEMORY = frozenset(

@@ -115,7 +115,8 @@ def _put_recovered(evidence: Evidence, facts: FactSet) -> None:
             later = event
     if recovered is not None:
         facts.put("exit.recovered", True, recovered.source)
-        if later is not None and evidence.events[-1] is later:
+        rest = [event for event in evidence.events if event.kind is not EventKind.ENDED]
+        if later is not None and rest[-1] is later:
             facts.put("exit.ended_otherwise", later.word("exception_type"), later.source)
     for run in evidence.runs:
         if _went_on(run) or _caught_what_it_printed(run, evidence):

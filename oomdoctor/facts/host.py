@@ -18,7 +18,7 @@ from .host_run import put_process_limit_reached, put_run
 from .tensor_size import requested_bytes
 
 _ALLOCATORS = {"torch-cpu", "numpy", "python", "malloc", "fork", "windows-paging", "llama.cpp", "java", "v8"}
-_HEAP_POOLS = {"heap", "metaspace", "direct", "thread", "native"}
+_HEAP_POOLS = {"heap", "metaspace", "direct", "thread", "native", "own-limit"}
 _OF_A_DEVICE = re.compile(r"\bCUDA|\bcuda[A-Z_]|\bRMM\b|\brmm/|\bGPU\b|\bhip[A-Z]")
 """A MemoryError's message about the memory of a device, as libraries for devices raise it."""
 
@@ -92,12 +92,13 @@ def _put_messages(evidence: Evidence, facts: FactSet) -> None:
 def _put_heap(event: LogEvent, facts: FactSet) -> None:
     """What a runtime says of its own heap: the JVM and V8 refuse at a limit of theirs, whatever the machine has."""
     pool = event.word("pool")
-    if pool is None or (event.word("allocator") not in ("java", "v8") and pool != "thread"):
+    if pool is None or (event.word("allocator") not in ("java", "v8") and pool not in ("thread", "own-limit")):
         return
     facts.put("host.failed_pool", pool if pool in _HEAP_POOLS else None, event.source)
     facts.put("host.heap_used_bytes", event.size("used_bytes"), event.source)
     facts.put("host.heap_limit_bytes", event.size("limit_bytes"), event.source)
-    facts.put("host.heap_program", event.word("program"), event.source)
+    own = event.word("allocator") if pool == "own-limit" else None
+    facts.put("host.heap_program", event.word("program") or own, event.source)
 
 
 def _put_heap_limit(evidence: Evidence, facts: FactSet) -> None:

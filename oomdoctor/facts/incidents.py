@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -214,10 +215,14 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
         return N_("killed for want of memory, says {value}").format(value=event.word("reported_by") or "the log")
     if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") in _OWN_HEAPS:
         return N_("V8's heap is full") if event.word("allocator") == "v8" else N_("the JVM's heap is full")
+    if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") == "own-limit":
+        return N_("{value} reached its own memory limit").format(value=_named(event.word("allocator") or ""))
     if event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("pool") == "thread":
         return N_("no further thread or process could be started")
     if event.kind is EventKind.MEMORY_LIMIT_HIT and event.fields.get("of_node") is True:
         return N_("the node ran low on memory, says {value}").format(value=event.word("system"))
+    if event.size("signal") == signal.SIGBUS and is_bare_kill(event):
+        return N_("a process ended with a bus error")
     if event.word("cause") == "probe":
         return N_("killed because its probe failed, says {value}").format(value=event.word("reported_by"))
     if event.fields.get("request_impossible") is True:
@@ -238,6 +243,12 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
     if library:
         return N_("a library ({name}) found no memory left on the device").format(name=library)
     return N_("a library found no memory left on the device")
+
+
+def _named(program: str) -> str:
+    return {"php": "PHP", "clickhouse": "ClickHouse", "duckdb": "DuckDB", "ghc": "GHC"}.get(
+        program, program.capitalize()
+    )
 
 
 def _of_killed_process(event: LogEvent, evidence: Evidence) -> str | None:

@@ -6,7 +6,7 @@ from ..language import N_
 from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.evidence import Evidence
 
-FROM_OUTSIDE = ("time-limit", "preemption", "cancelled", "deadline", "disk")
+FROM_OUTSIDE = ("time-limit", "preemption", "cancelled", "deadline", "disk", "disk-full")
 """Who ended it says why; the others say that it ended, or how."""
 ENDS = (*FROM_OUTSIDE, "node-failure", "segmentation-fault", "abort", "illegal-instruction", "status")
 
@@ -16,6 +16,7 @@ _WORDS = {
     "cancelled": N_("the job was cancelled, says {value}"),
     "deadline": N_("the job ran past its deadline, says {value}"),
     "disk": N_("evicted for want of disk space, says {value}"),
+    "disk-full": N_("no space was left on a file system"),
     "node-failure": N_("the node failed, says {value}"),
     "segmentation-fault": N_("the program ended with a segmentation fault"),
     "abort": N_("the program aborted"),

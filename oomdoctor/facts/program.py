@@ -13,7 +13,7 @@ from ..model.source import Source
 
 _OF_ALLOCATOR = {
     "numpy": "python", "python": "python", "torch-cpu": "python", "java": "java", "v8": "node", "go": "go",
-    "rust": "rust", "llama.cpp": "c++",
+    "rust": "rust", "llama.cpp": "c++", "php": "php", "ruby": "ruby", "dotnet": "dotnet", "erlang": "erlang",
 }  # fmt: skip
 _OF_PROGRAM = (
     (

@@ -65,6 +65,17 @@ FAMILY = Family(
             r"(?:Job|Pod) was active (?:on the node )?longer than (?:the )?specified deadline",
             _ended("deadline", "kubernetes"),
         ),
+        Pattern(
+            "[Errno 28] No space left on device: '",
+            r"\bOSError: \[Errno 28\] No space left on device: '(?!/dev/shm)[^']",
+            _ended("disk-full"),
+        ),
+        Pattern(
+            "o space left on device",
+            r"^(?:ERROR: |Error |\S{1,60}: )?(?:failed to register layer: )?(?:write|cp|tar|dd|mv|rsync):? "
+            r"(?!/dev/shm)\S.{0,200}: [nN]o space left on device(?: \(28\))?\s*$",
+            _ended("disk-full"),
+        ),
         Pattern("Segmentation fault", _CRASH + r"Segmentation fault\b", _ended("segmentation-fault")),
         Pattern("segfault at", r"\[\d{1,6}\]: segfault at [0-9a-f]{1,16} ip ", _ended("segmentation-fault", "kernel")),
         Pattern("Aborted", _CRASH + r"Aborted {0,24}(?:\(core dumped\)|$)", _ended("abort")),

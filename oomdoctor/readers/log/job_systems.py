@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from ...model.events import EventKind, LogEvent
-from ...model.units import KIB
-from .family import Family, Line, Pattern
+from ...model.units import KIB, MIB
+from .family import Build, Family, Line, Pattern
 from .killed import limit_hit
+from .prose import mentioned
 from .statement import SIZE, event, size
 
 _ROWS = 200
@@ -107,6 +108,26 @@ def _cells(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
     return [text[first:last].strip() for first, last in spans]
 
 
+def _lambda(match: re.Match[str], line: Line) -> LogEvent | None:
+    """Its report of each call; one that used all of it was ended there."""
+    used, limit = int(match["used"]) * MIB, int(match["limit"]) * MIB
+    if used < limit:
+        return None
+    return event(EventKind.MEMORY_LIMIT_HIT, line, system="lambda", used_bytes=used, limit_bytes=limit)
+
+
+def _sized(system: str) -> Build:
+    """Used and allowed with their units, in the groups `used` and `limit` where named."""
+
+    def build(match: re.Match[str], line: Line) -> LogEvent | None:
+        if mentioned(line.text, match.start(), match.end()):
+            return None
+        used, limit = (size(match.groupdict().get(name)) for name in ("used", "limit"))
+        return event(EventKind.MEMORY_LIMIT_HIT, line, system=system, used_bytes=used, limit_bytes=limit)
+
+    return build
+
+
 FAMILY = Family(
     "job systems",
     (
@@ -139,6 +160,27 @@ FAMILY = Family(
             "PBS: job killed",
             r"PBS: job killed: p?v?mem (?:job total )?(?P<used>\d{1,19})b? exceeded limit (?P<limit>\d{1,19})b?\s*$",
             limit_hit("pbs", unit=1),
+        ),
+        Pattern(
+            "Max Memory Used: ",
+            r"\bMemory Size: (?P<limit>\d{1,6}) MB\s{1,4}Max Memory Used: (?P<used>\d{1,6}) MB",
+            _lambda,
+        ),
+        Pattern("Memory quota vastly exceeded", r"\bError R15 \(Memory quota vastly exceeded\)", _sized("heroku")),
+        Pattern(
+            "Memory limit of ",
+            rf"\bMemory limit of (?P<limit>{SIZE}) exceeded with (?P<used>{SIZE}) used",
+            _sized("cloud-run"),
+        ),
+        Pattern(
+            "emory limit of ",
+            r"\bJob has gone over (?:cgroup )?memory limit of (?P<limit>\d{1,12}) megabytes",
+            limit_hit("condor", unit=MIB),
+        ),
+        Pattern(
+            "memory usage exceeded request_memory",
+            r"^\s*Error from \S{1,200}: (?:Job )?memory usage exceeded request_memory",
+            _sized("condor"),
         ),
         Pattern("Job exceeded a memory resource limit", r"Job exceeded a memory resource limit \(", _torque),
         Pattern(

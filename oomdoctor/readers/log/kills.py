@@ -37,6 +37,8 @@ _ERROR = re.compile(r"Traceback|(?:Error|Exception)\b|(?i:\berror:)|core dumped|
 
 
 _shell = killed("shell", signal=_KILL)
+_KILLED_ELSEWHERE = ("Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "強制終了")
+"""What shells of other languages print for `Killed`."""
 _HOST = r"(?:[\w.-]{0,60}[0-9]: )?"
 """What pdsh, `srun --label` and launchers of many machines put before a line: a number or a machine's name."""
 
@@ -75,6 +77,16 @@ FAMILY = Family(
             "已杀死",
             r"(?:：行 ?|\bline )\d{1,7}: {1,3}(?P<pid>\d{1,10}) 已杀死 {1,40}(?P<program>.{0,300})$",
             _shell,
+        ),
+        *(
+            Pattern(
+                word,
+                rf"^\s*{re.escape(word)}\s*$"
+                rf"|: \w{{2,8}} \d{{1,7}} ?: {{1,4}}(?P<pid>\d{{1,10}}) {re.escape(word)} {{1,40}}"
+                r"(?P<program>.{0,300})$",
+                _shell,
+            )
+            for word in _KILLED_ELSEWHERE
         ),
         Pattern("Killed", r"\b(?:ETA|loss|acc\w{0,6}): .{1,200}[0-9](?:m?s)?Killed\s*$", _shell, led_by="[0-9s]"),
         Pattern("]Killed", r"(?:it/s|s/it|[kMG]?B/s)[^\[\]]{0,80}\] {0,4}Killed\s*$", _shell),
@@ -159,6 +171,22 @@ FAMILY = Family(
             r"The replica \S{1,80}(?: \d{1,6})? ran out-of-memory and exited with a non-zero status of"
             r" (?:137|9 ?\(SIGKILL\))",
             killed("container", oom_stated=True),
+        ),
+        Pattern(
+            "exited with 'signal 9",
+            r"Process '[^']{1,80}' pid:(?P<pid>\d{1,10}) exited with 'signal (?P<signal>9) \(SIGKILL\)'",
+            killed("celery"),
+        ),
+        Pattern(
+            "exited prematurely: signal 9",
+            r"Worker exited prematurely: signal (?P<signal>9) \(SIGKILL\)",
+            killed("celery"),
+        ),
+        Pattern("Negsignal.SIGKILL", r"return code Negsignal\.(?P<name>SIGKILL)\b", killed("airflow")),
+        Pattern(
+            "was terminated by signal 9",
+            r"\bprocess \(PID (?P<pid>\d{1,10})\) was terminated by signal (?P<signal>9): ",
+            killed("postgres"),
         ),
         Pattern("Exited (137)", r"\bExited \(137\) \d{1,4} \w{1,10} ago\b", killed("docker", signal=_KILL)),
         Pattern(

@@ -44,6 +44,18 @@ def _errno_in_words(match: re.Match[str], line: Line) -> LogEvent | None:
     return failed("fork" if forked else "malloc")(match, line)
 
 
+_NO_MEMORY_ELSEWHERE = (
+    "Nicht genügend Hauptspeicher verfügbar",
+    "Kann nicht genügend Speicher zuordnen",
+    "Ne peut allouer de la mémoire",
+    "No se pudo asignar memoria",
+    "Impossibile allocare memoria",
+    "Невозможно выделить память",
+    "メモリを確保できません",
+)
+"""What `Cannot allocate memory` is in other languages."""
+
+
 def _bad_alloc(match: re.Match[str], line: Line) -> LogEvent | None:
     """C++'s word for any allocator's refusal: where one of the device speaks just before, it is that one's."""
     of_device = any(_OF_A_DEVICE.search(text) for text in line.preceding(12))
@@ -118,6 +130,10 @@ FAMILY = Family(
             "annot allocate memory",
             r"^(?P<before>(?:[^:]{0,160}:){1,12} ?)[Cc]annot allocate memory\.?\s*$",
             _errno_in_words,
+        ),
+        *(
+            Pattern(words, rf"^(?P<before>(?:[^:]{{0,160}}:){{1,12}} ?){words}\.?\s*$", _errno_in_words)
+            for words in _NO_MEMORY_ELSEWHERE
         ),
         Pattern(
             ": cannot allocate ",

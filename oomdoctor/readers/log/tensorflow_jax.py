@@ -272,12 +272,12 @@ FAMILY = Family(
         ),
         Pattern(
             "Out of memory",
-            r"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<bytes>\d{1,20}) bytes",
+            r"(?<!zmalloc: )Out of memory (?:while )?(?:trying to allocate|allocating) (?P<bytes>\d{1,20}) bytes",
             _xla,
         ),
         Pattern(
             "Out of memory",
-            rf"Out of memory (?:while )?(?:trying to allocate|allocating) (?P<size>{SIZE})(?<!bytes)",
+            rf"(?<!zmalloc: )Out of memory (?:while )?(?:trying to allocate|allocating) (?P<size>{SIZE})(?<!bytes)",
             _xla,
         ),
         Pattern(
