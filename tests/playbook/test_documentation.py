@@ -23,6 +23,8 @@ FORMS = {
     "eclipse.dev": r"/openj9/docs/\w+/?",
     "nodejs.org": r"/api/cli\.html",
     "spark.apache.org": r"/docs/latest/\w+\.html",
+    "clickhouse.com": r"/docs/operations/settings/[\w-]+",
+    "redis.io": r"/docs/latest/develop/reference/\w+/",
     "docs.docker.com": r"/(engine|reference)/[\w/]+/",
     "docs.flashinfer.ai": r"/api/\w+\.html",
     "docs.jax.dev": r"/en/latest/[\w-]+\.html",

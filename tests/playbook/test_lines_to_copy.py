@@ -62,6 +62,8 @@ WITHOUT = {
     "HST010-one-after-another": ORDER,
     "HST003-in-pieces-elsewhere": OWN_WORDS,
     "HST007-do-not-keep-elsewhere": OWN_WORDS,
+    "HST020-clickhouse-limit": OWN_WORDS,
+    "HST020-less-at-once-there": OWN_WORDS,
     "OVH008-free-the-device": ORDER,
 }
 """What has no line to copy, and why."""
