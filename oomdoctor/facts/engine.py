@@ -50,6 +50,7 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("engine.name", serving_engine(frames_of(event)), event.source)
     _put_sums(evidence, facts)
     _put_pool_of_blocks(evidence, facts)
+    _put_server_pool(evidence, facts)
     _put_usage(evidence, facts)
     _put_per_token(facts)
 
@@ -292,6 +293,22 @@ def _host_buffer(event: LogEvent, facts: FactSet) -> None:
 def _device_oom(event: LogEvent, facts: FactSet) -> None:
     if event.size("private_pool_bytes"):
         facts.put("engine.graphs_captured", True, event.source)
+
+
+def _put_server_pool(evidence: Evidence, facts: FactSet) -> None:
+    """The pool that was full. One that was asked because another had refused is not what is to be enlarged."""
+    full = evidence.of_kind(EventKind.SERVER_POOL_FULL)
+    event = next((e for e in reversed(full) if e.word("pool") == "device"), full[-1] if full else None)
+    if event is None:
+        return
+    facts.put("engine.server_pool", event.word("pool"), event.source)
+    _copy(event, facts, server_pool_request_bytes="requested_bytes")
+    facts.put("engine.server_pool_device", event.device, event.source)
+    if event.fields.get("recovered") is True:
+        facts.put("engine.server_pool_fell_back", True, event.source)
+    for made in reversed(evidence.of_kind(EventKind.SERVER_POOL)):
+        if made.word("pool") == event.word("pool") and event.device in (None, made.device):
+            _copy(made, facts, server_pool_bytes="pool_bytes")
 
 
 _HANDLERS: dict[EventKind, Callable[[LogEvent, FactSet], None]] = {

@@ -43,6 +43,7 @@ _FAILURES: dict[EventKind, str] = {
     EventKind.IMPOSSIBLE_SIZE: N_("impossible size requested"),
     EventKind.SLOT_TABLE_FULL: N_("request slots ran out"),
     EventKind.WORKSPACE_TOO_SMALL: N_("library workspace too small"),
+    EventKind.SERVER_POOL_FULL: N_("fixed pool of the server full"),
 }
 
 _OTHER_RESOURCES = {EventKind.KERNEL_RESOURCE, EventKind.DEVICE_ASSERT, EventKind.SLOT_TABLE_FULL}

@@ -29,6 +29,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     ):
         for event in evidence.of_kind(kind):
             facts.put(name, True, event.source)
+    for event in reversed(evidence.of_kind(EventKind.WORKSPACE_TOO_SMALL)):
+        facts.put("lookalike.workspace_library", event.word("library"), event.source)
+        facts.put("lookalike.workspace_request_bytes", event.size("requested_bytes"), event.source)
     for event in evidence.events:
         if event.fields.get("request_impossible") is True:
             facts.put("oom.impossible_size", True, event.source)

@@ -351,6 +351,11 @@ _SPECS = (
     FactSpec("engine.encoder_worst_tokens", T, INCIDENT, "worst case of multi-modal tokens"),
     FactSpec("engine.encoder_profiled_tokens", T, INCIDENT, "multi-modal tokens the profile run covered"),
     FactSpec("engine.hybrid_manager_off", FLAG, INCIDENT, "the hybrid KV manager is disabled for a hybrid model"),
+    FactSpec("engine.server_pool", NAME, INCIDENT, "a server's pool of fixed size for moving inputs and outputs that was full", names=("device", "pinned")),
+    FactSpec("engine.server_pool_bytes", B, INCIDENT, "size of that pool"),
+    FactSpec("engine.server_pool_request_bytes", B, INCIDENT, "buffer that did not fit into it"),
+    FactSpec("engine.server_pool_device", C, INCIDENT, "index of the device that the pool is on"),
+    FactSpec("engine.server_pool_fell_back", FLAG, INCIDENT, "the server says that it took other memory in its place"),
     FactSpec("engine.state_pool_short", FLAG, INCIDENT, "a state-space or window pool is too small"),
     # host memory
     FactSpec("host.platform", NAME, INCIDENT, "operating system", names=("linux", "windows", "macos", "wsl")),
@@ -466,6 +471,8 @@ _SPECS = (
     FactSpec("lookalike.device_assert", FLAG, INCIDENT, "a device-side assertion or illegal access"),
     FactSpec("lookalike.slot_table_full", FLAG, INCIDENT, "a table of request slots ran out"),
     FactSpec("lookalike.workspace_too_small", FLAG, INCIDENT, "a fixed library workspace is too small for the shape"),
+    FactSpec("lookalike.workspace_library", NAME, INCIDENT, "whose workspace that is", names=("flashinfer", "ggml", "tvm")),
+    FactSpec("lookalike.workspace_request_bytes", B, INCIDENT, "what it wanted of it"),
     FactSpec("lookalike.device_busy", FLAG, INCIDENT, "the device refused a context because it is in exclusive use"),
     FactSpec("lookalike.masked_exception", FLAG, INCIDENT, "a wrapper speaks of memory; the exception inside it does not"),
     # versions and settings

@@ -19,7 +19,7 @@ from .versions import version_key, within
 FRAMEWORKS = (
     *("torch", "cuda", "nccl", "transformers", "deepspeed", "accelerate", "diffusers", "vllm", "sglang", "llama.cpp"),
     *("ollama", "tgi", "lmdeploy", "tensorrt-llm", "ray", "host", "docker", "kubernetes", "slurm", "jax", "tensorflow"),
-    *("java", "node", "spark", "redis", "python", "nvidia", "bitsandbytes", "peft", "lm-studio", "mlc"),
+    *("java", "node", "spark", "redis", "python", "nvidia", "bitsandbytes", "peft", "lm-studio", "mlc", "triton"),
 )
 COMPONENTS = (
     *("weights", "kv", "activations", "workspace", "fragmentation", "reserve", "optimizer", "gradients"),

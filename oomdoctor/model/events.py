@@ -104,6 +104,10 @@ class EventKind(str, Enum):
     """A table of request slots ran out, not bytes: engine, available, needed, limit"""
     WORKSPACE_TOO_SMALL = "workspace-too-small"
     """A fixed library workspace: requested_bytes, available_bytes, library, buffer"""
+    SERVER_POOL = "server-pool"
+    """A pool of fixed size that a server set aside at start for moving inputs and outputs: engine, pool (device|pinned), pool_bytes"""
+    SERVER_POOL_FULL = "server-pool-full"
+    """A buffer did not fit into such a pool: engine, pool (device|pinned), requested_bytes, recovered (bool: it says that it took other memory)"""
     RECOVERED = "recovered"
     """The program says, or shows by its steps, that it went on after an OOM: how (retry|fallback|skipped-batch|
     smaller-batch|went-on|restart: another start of it did, the one that failed did not), engine"""
@@ -225,6 +229,7 @@ FAILURES = frozenset(
         EventKind.IMPOSSIBLE_SIZE,
         EventKind.SLOT_TABLE_FULL,
         EventKind.WORKSPACE_TOO_SMALL,
+        EventKind.SERVER_POOL_FULL,
     }
 )
 """Kinds that say that something failed."""

@@ -1,7 +1,7 @@
 """Engines with few messages about memory.
 
-TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI, ExLlamaV2, LM Studio,
-Triton and vllm.rs.
+TensorRT-LLM, LMDeploy, MLC-LLM, MLX, DeepSpeed-Inference, FlashInfer, transformers, ComfyUI, ExLlamaV2, LM Studio
+and vllm.rs.
 """
 
 from __future__ import annotations
@@ -447,18 +447,6 @@ _LM_STUDIO: tuple[Pattern, ...] = (
     ),
 )
 
-# --- Triton -----------------------------------------------------------------------------------------------------------
-_TRITON: tuple[Pattern, ...] = (
-    form(
-        "triton",
-        EventKind.WORKSPACE_TOO_SMALL,
-        "CNMEM_STATUS_OUT_OF_MEMORY",
-        r"ailed to allocate CUDA memory with byte size {requested_bytes:bytes} on GPU [0-9]{1,3}:"
-        r" CNMEM_STATUS_OUT_OF_MEMORY",
-        library="triton",
-    ),
-)
-
 # --- vllm.rs ----------------------------------------------------------------------------------------------------------
 _VLLM_RS: tuple[Pattern, ...] = (
     form(
@@ -482,6 +470,5 @@ FAMILIES: tuple[Family, ...] = (
     Family("comfyui", _COMFYUI),
     Family("exllama", _EXLLAMA),
     Family("lmstudio", _LM_STUDIO),
-    Family("triton", _TRITON),
     Family("vllm.rs", _VLLM_RS),
 )

@@ -11,7 +11,7 @@ from oomdoctor.model.events import EventKind as K
 from oomdoctor.model.events import LogEvent
 from oomdoctor.readers.log.engine import read_log
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 def events(text: str, *kinds: K) -> list[LogEvent]:
@@ -79,7 +79,24 @@ def test_the_guard_of_a_loader_and_its_estimate():
 
 def test_a_pool_that_triton_set_aside():
     text = "W0410 13:51:44 1 memory.cc:212] Failed to allocate CUDA memory with byte size 67108865 on GPU 0: CNMEM_STATUS_OUT_OF_MEMORY, falling back to pinned system memory"
-    assert only(text, K.WORKSPACE_TOO_SMALL).fields["requested_bytes"] == 67108865
+    found = only(text, K.SERVER_POOL_FULL)
+    assert (found.fields["pool"], found.fields["requested_bytes"], found.device) == ("device", 67108865, 0)
+    assert found.fields["recovered"] is True
+    assert events(text, K.WORKSPACE_TOO_SMALL) == []
+
+
+def test_the_pools_that_triton_made_at_its_start():
+    text = (
+        "I1029 09:18:18.5 22 pinned_memory_manager.cc:240] Pinned memory pool is created at '0x7f8112000000' with size 268435456\n"
+        "I1029 09:18:18.6 22 cuda_memory_manager.cc:105] CUDA memory pool is created on device 1 with size 67108864\n"
+    )
+    pinned, device = events(text, K.SERVER_POOL)
+    assert (pinned.fields["pool"], pinned.fields["pool_bytes"], pinned.device) == ("pinned", 256 * MIB, None)
+    assert (device.fields["pool"], device.fields["pool_bytes"], device.device) == ("device", 64 * MIB, 1)
+    refused = only(
+        "failed to allocate pinned system memory, falling back to non-pinned system memory", K.SERVER_POOL_FULL
+    )
+    assert (refused.fields["pool"], refused.fields["recovered"]) == ("pinned", True)
 
 
 def test_cells_that_a_batch_did_not_find():
