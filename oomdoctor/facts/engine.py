@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -48,11 +49,38 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
             handler(event, facts)
     for event in reversed(memory_exceptions(evidence)):
         facts.put("engine.name", serving_engine(frames_of(event)), event.source)
+    for event in reversed(evidence.events):
+        facts.put("engine.name", _by_its_processes(event.text), event.source)
     _put_sums(evidence, facts)
     _put_pool_of_blocks(evidence, facts)
     _put_server_pool(evidence, facts)
     _put_usage(evidence, facts)
     _put_per_token(facts)
+
+
+def _by_its_processes(text: str) -> str | None:
+    """The engine that puts such a name of a process or of a rank before each of its lines."""
+    return next((name for name, prefix in _PREFIXES if prefix.search(text)), None)
+
+
+_PREFIXES = (
+    (
+        "vllm",
+        re.compile(
+            r"\((?:VllmWorker(?:Process)?|EngineCore(?:_\w{1,20})?|Worker(?:_(?:TP|PP|DP|EP|CP|DCP)\d{1,4})+) "
+            r"(?:rank=\d{1,6} )?pid=\d{1,10}\)"
+            # Ray names its actors so too: the engine's own logger tells them apart.
+            r"|\((?:Worker|(?:NPU)?RayWorkerWrapper|APIServer|ApiServer_\d{1,4}) pid=\d{1,10}(?:, ip=[\w.:]{1,60})?\) "
+            r"(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,120}:\d"
+        ),
+    ),
+    (
+        "sglang",
+        re.compile(
+            r"\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})? )?(?:(?:DP|PP)\d{1,4} ){0,2}TP\d{1,4}(?: EP\d{1,4})?\]"
+        ),
+    ),
+)
 
 
 def _copy(event: LogEvent, facts: FactSet, **names: str) -> None:

@@ -103,3 +103,32 @@ def test_the_command_shows_who_chose_the_context():
 def test_tokens_of_a_pool_that_is_printed_in_blocks(events, command, tokens):
     printed = tuple(event(EventKind.ENGINE_KV_POOL, **fields) for fields in events)
     assert derive_facts(Evidence(events=printed, command=command)).size("engine.kv_pool_tokens") == tokens
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"),
+    [
+        ("(VllmWorker rank=1 pid=29) ERROR 03-19 07:27:53 [multiproc_executor.py:375] ", "vllm"),
+        ("(EngineCore_DP0 pid=229) ", "vllm"),
+        ("(EngineCore pid=229) ERROR 04-19 12:21:04 [core.py:1134] ", "vllm"),
+        ("(Worker_TP0_EP0 pid=7) ", "vllm"),
+        ("(Worker pid=7) ERROR 04-19 12:21:04 [multiproc_executor.py:8] ", "vllm"),
+        ("(RayWorkerWrapper pid=45, ip=10.0.0.2) ERROR 06-09 06:57:48 worker_base.py:581] ", "vllm"),
+        ("[2026-03-07 21:49:33 DP0 TP0] ", "sglang"),
+        ("[2026-03-07 21:49:33 TP3] ", "sglang"),
+        ("(Worker pid=7) ", None),  # an actor of Ray, whoever wrote it
+        ("(WorkerDict pid=7) ", None),
+        ("[2026-03-07 21:49:33] ", None),
+        ("[rank3]: ", None),
+    ],
+)
+def test_the_name_that_an_engine_puts_before_its_lines(prefix, name):
+    assert facts_of(event(EventKind.DEVICE_OOM, text=prefix + OOM, backend="cuda")).value("engine.name") == name
+
+
+def test_what_says_its_engine_itself_comes_before_the_names_of_processes():
+    said = event(EventKind.ENGINE_START, engine="lmdeploy")
+    assert facts_of(said, event(EventKind.DEVICE_OOM, text="[DP0 TP0] " + OOM)).value("engine.name") == "lmdeploy"
