@@ -66,7 +66,7 @@ class Growth:
 
     rose: bool
     """What was asked for and held rose in at least four of five steps, no step made most of the gain, the gain is worth
-    the name, and it was still held at the last event."""
+    the name, and its kinds were still held at the last event."""
     works: bool
     """Most steps made other memory too and gave it back, or ran the operations of a forward pass: the turns are steps
     of work. Else a store that is filled piece by piece looks like them."""
@@ -137,7 +137,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
     timeline = ownership.replay.events.timeline_us
     time_us = None if timeline is None else timeline[steps.first_event[[begin, -1]]]
     total = live.sum(axis=0)
-    at_end = int(_held_at(ownership, steps.last_event)[counted].sum())
+    # Of each kind: what the program allocated elsewhere since does not stand in for what it gave back.
+    at_end = int(np.minimum(_held_at(ownership, steps.last_event)[counted], live[counted, -1]).sum())
     retains = _retains_graph(ownership, int(steps.first_event[begin]), gained_by_kind, more_blocks)
 
     by_owner: dict[str, list[int]] = {}

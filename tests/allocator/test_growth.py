@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -268,3 +269,25 @@ def test_very_deep_stacks_take_time_in_proportion() -> None:
     begun = time.process_time()
     find_steps(ownership_of(read, 0), until=20)
     assert time.process_time() - begun < 5
+
+
+def test_what_was_filled_and_then_cleared_is_no_growth_whatever_was_allocated_since(tmp_path: Path) -> None:
+    """A store that was filled in a loop and given back is not kept, though another one holds as much by then."""
+
+    def stack(line: int) -> list[dict[str, Any]]:
+        return [
+            frame("take", "/app/load.py", 9),
+            frame("<listcomp>", "/app/load.py", line),
+            frame("main", "/app/load.py", line),
+        ]
+
+    device = Device()
+    shards = [device.malloc(100 * MIB, stack(20)) for _ in range(15)]
+    for shard in shards[3:]:
+        device.free(shard)
+    for _ in range(10):
+        device.malloc(90 * MIB, stack(21))
+    device.fail(1700 * MIB, 1450 * MIB, [frame("main", "/app/load.py", 22)])
+    _, found = _found(device, tmp_path)
+    assert found is not None
+    assert not found.steady
