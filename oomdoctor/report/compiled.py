@@ -772,7 +772,7 @@ def findings(environment):
             if environment.getattr(l_1_each, 'to_confirm'):
                 pass
                 yield '<h4>'
-                yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How to confirm', _loop_vars=_loop_vars))
+                yield escape((context.call((undefined(name='_') if l_0__ is missing else l_0__), 'What would tell more', _loop_vars=_loop_vars) if (environment.getattr(l_1_each, 'confidence') == 'confirmed') else context.call((undefined(name='_') if l_0__ is missing else l_0__), 'How to confirm', _loop_vars=_loop_vars)))
                 yield '</h4>\n'
                 for l_2_step in environment.getattr(l_1_each, 'to_confirm'):
                     _loop_vars = {}
@@ -2189,7 +2189,7 @@ def window(environment):
 TEMPLATES = {
     'answer.html.j2': ('fdbb24b495558b10da4e5b73214cb8a210129b97d34005094bd3ecfd299a9966', answer),
     'failure.html.j2': ('cabccdbe6cfa6f5d3de73678a6695ea9bd44819e43e554347f4ceb2493e01fe8', failure),
-    'findings.html.j2': ('44f0b04725e60c29b6ecb03aa69dfff7eb8942e3abd0e3390719fbf564e27947', findings),
+    'findings.html.j2': ('d08dd023f3ab58b4f30033b5ccda242d571fe4402d9a565c72ef2093b9dc27bf', findings),
     'macros.html.j2': ('0ed8311547df47125524835aa38113bef172d4ed877060b5367ecb170eead1ae', macros),
     'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
