@@ -110,9 +110,9 @@ def sweep(command: tuple[str, ...], output_format: str | None, output: Path | No
         raise UsageError(_("--until needs a text"))
     recipe = Recipe(command, environment, asked["timeout"], asked["until"], asked["interval"])
     folder = asked["folder"] or Path("reports") / _name(recipe, tuple(each.name for each in variables))
-    chosen = output_format or default_format(output)
     spare_inputs(output, [folder / "sweep.records", *command], _("is the sweep's record or of the command"))
     check_folder(output)
+    chosen = output_format or default_format(output)
     for note in notes:
         say(note)
     state = State(folder, _measured(recipe, tuple(each.name for each in variables)), variables, asked["fresh"])

@@ -211,7 +211,7 @@ def test_no_number_of_a_trace_is_one_that_a_viewer_rounds(how: str, tmp_path: Pa
     assert named.endswith(" (no times recorded: 1 µs an event)") == (how == "events")
 
 
-@pytest.mark.parametrize("number", [-1, 128, 1 << 40])
+@pytest.mark.parametrize("number", [-1, 128])
 def test_a_device_that_torch_cannot_have_is_no_reason_to_fill_the_memory(number: int, tmp_path: Path) -> None:
     content = snapshot(programs.kept_outputs())
     content["segments"][0]["device"] = number
