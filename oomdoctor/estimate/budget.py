@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from ..errors import InputRefused
 from ..language import N_, _
@@ -11,7 +12,16 @@ from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
 from .architecture import Attention, CrossAttention, Latent
 from .dtypes import ElementType, element_type
-from .engines import LLAMA_CPP, RANK_BYTES, TRANSFORMERS, VLLM, Engine, drops_what_slid_out, usual_step_tokens
+from .engines import (
+    LLAMA_CPP,
+    RANK_BYTES,
+    SGLANG_WINDOW_SHARE,
+    TRANSFORMERS,
+    VLLM,
+    Engine,
+    drops_what_slid_out,
+    usual_step_tokens,
+)
 from .kv_cache import (
     CacheSettings,
     bytes_per_token,
@@ -69,6 +79,8 @@ class Settings:
     """Whether vLLM's prefix cache holds states, two a request instead of one; None: as its default is."""
     gpu_layers: int | None = None
     """Layers that llama.cpp puts on cards, the output counted as one; None: all."""
+    window_share: Fraction = SGLANG_WINDOW_SHARE
+    """SGLang's `--swa-full-tokens-ratio`."""
     steps_at_once: int = 2
     """Steps of vLLM that are under way at once: two with asynchronous scheduling, which is its default."""
 
@@ -190,6 +202,7 @@ def cache_settings(model: Model, settings: Settings) -> CacheSettings:
         step_tokens=(settings.most_step_tokens or settings.context)
         * (settings.steps_at_once if settings.engine is VLLM else 1),
         packed_latent=settings.packed_latent,
+        window_share=settings.window_share,
         state_copies=state_copies(model, settings),
     )
 

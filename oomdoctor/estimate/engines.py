@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ..errors import UsageError
 from ..language import _
@@ -62,8 +63,8 @@ _WITHOUT_SCALES = ("int8", "uint8")
 _GGML_BLOCK = 32
 """Values of a block of ggml's quantised types; a plain type has none."""
 
-SGLANG_WINDOW_SHARE = (8, 10)
-"""`swa_full_tokens_ratio` 0.8 as a fraction."""
+SGLANG_WINDOW_SHARE = Fraction(8, 10)
+"""SGLang's own `swa_full_tokens_ratio`."""
 _SGLANG_DROPS = frozenset(
     ("gemma4_text", "gemma4_unified_text", "gpt_oss", "granite_swa", "granitemoe_swa", "laguna", "llama4",
      "llama4_text", "mellum", "mimo_v2_flash", "step3p5")

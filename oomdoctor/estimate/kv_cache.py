@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ..language import _
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
@@ -47,6 +48,8 @@ class CacheSettings:
     """Tokens of steps under way, which a window holds besides."""
     packed_latent: bool = False
     """vLLM's fp8_ds_mla."""
+    window_share: Fraction = SGLANG_WINDOW_SHARE
+    """Of all tokens, those that SGLang's pool for windows has."""
     state_copies: int = 1
     """States of a layer that a request keeps: with vLLM's prefix cache two."""
 
@@ -60,7 +63,7 @@ class CacheSettings:
         """The same with all ranks together, where each row is kept once."""
         return CacheSettings(
             self.engine, self.keys, self.values, self.states, self.conv, 1, self.expanded, self.hybrid,
-            self.step_tokens, self.packed_latent, self.state_copies,
+            self.step_tokens, self.packed_latent, self.window_share, self.state_copies,
         )  # fmt: skip
 
 
@@ -84,8 +87,7 @@ def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
     for cache, layers in _of_one_card(architecture, settings):
         if _is_windowed(cache, settings):
             if settings.engine is SGLANG:
-                share, whole = SGLANG_WINDOW_SHARE
-                total += layers * row_bytes(cache, settings) * share // whole
+                total += int(layers * row_bytes(cache, settings) * settings.window_share)
         elif isinstance(cache, Attention | Latent):
             total += layers * row_bytes(cache, settings)
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ..errors import InputRefused, UsageError
@@ -38,6 +39,11 @@ _ELSEWHERE = (
 )  # fmt: skip
 """Options after which the files no longer tell what lies on the card."""
 _NO_GRAPHS = ("enforce-eager", "disable-cuda-graph")
+_NO_HYBRID = {
+    VLLM: "disable-hybrid-kv-cache-manager", SGLANG: "disable-hybrid-swa-memory", LLAMA_CPP: "swa-full",
+}  # fmt: skip
+"""Options after which windowed layers keep every token."""
+_STATE_TYPE = ("mamba-ssm-cache-dtype", "mamba-cache-dtype", "mamba-ssm-dtype")
 _OWN_CHOICE = ("auto", "all", "-1", "None", "none", "")
 """Words and numbers by which a program takes its own default, or what fits."""
 _TAKES_MULTIPLES = ("max-model-len", "max-num-batched-tokens")
@@ -135,8 +141,37 @@ def with_options(settings: Settings, options: Mapping[str, str | None]) -> Setti
         graph_bytes=0 if no_graphs else settings.graph_bytes,
         packed_latent=packed,
         prefix_states=_prefix_states(options, settings.prefix_states),
+        hybrid=settings.hybrid and not _is_chosen(options, _NO_HYBRID.get(settings.engine, "")),
+        window_share=_window_share(options, settings.window_share),
+        states=_state_type(options) or settings.states,
         steps_at_once=1 if "no-async-scheduling" in options else settings.steps_at_once,
     )
+
+
+def _is_chosen(options: Mapping[str, str | None], name: str) -> bool:
+    """Whether a switch is set whose value may also be None, as an engine prints what it leaves open."""
+    return is_on(options, name) and options[name] != "None"
+
+
+def _window_share(options: Mapping[str, str | None], usual: Fraction) -> Fraction:
+    """Raises InputRefused for what is no share."""
+    value = options.get("swa-full-tokens-ratio")
+    if value is None or value in _PLAIN:
+        return usual
+    try:
+        share = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(0)
+    if not 0 < share <= 1:
+        raise InputRefused(
+            _("--{name} {value} is no number that is understood here").format(name="swa-full-tokens-ratio", value=value)
+        )
+    return share
+
+
+def _state_type(options: Mapping[str, str | None]) -> ElementType | None:
+    """Of recurrent states. Raises InputRefused for one that is not known here."""
+    return next((_element(name, str(options[name])) for name in _STATE_TYPE if options.get(name) not in _PLAIN), None)
 
 
 def _prefix_states(options: Mapping[str, str | None], usual: bool | None) -> bool | None:

@@ -197,6 +197,10 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--gpu-layers {settings.gpu_layers}")
     if settings.graph_bytes is not None:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
+    if not settings.hybrid:
+        words.append("--no-hybrid")
+    if settings.states is not None:
+        words.append(f"--state-dtype {settings.states.name}")
     if settings.prefix_states is False:
         words.append("--no-prefix-cache")
     if settings.headroom != Asked.headroom:

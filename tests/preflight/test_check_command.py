@@ -216,6 +216,46 @@ def test_the_command_to_copy_counts_states_as_the_check_did(tmp_path: Path) -> N
         assert any("--no-prefix-cache" in line for line in only(check_fit(given), "fit").lines) is said
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "per_token"),
+    [
+        # 18 layers with a window and 18 without, 2048 bytes each.
+        (("vllm", "serve", "m"), ("--disable-hybrid-kv-cache-manager",), 36 * 2048),
+        (("python", "-m", "sglang.launch_server"), ("--disable-hybrid-swa-memory",), 36 * 2048),
+        (("python", "-m", "sglang.launch_server"), ("--swa-full-tokens-ratio", "0.25"), 18 * 2048 * 5 // 4),
+        (("llama-server",), ("--swa-full",), 36 * 2048),
+    ],
+)
+def test_options_that_change_what_windows_keep_count(
+    tmp_path: Path, command: tuple[str, ...], option: tuple[str, ...], per_token: int
+) -> None:
+    path = write_config(
+        tmp_path, model_type="gpt_oss", num_hidden_layers=36, num_attention_heads=64, num_key_value_heads=8,
+        head_dim=64, hidden_size=2880, sliding_window=128,
+    )  # fmt: skip
+    asked = Asked(model=path, context=65_536, gpu_bytes=800 * GIB)
+    plain, changed = (only(check_fit(setup(*command, *more, asked=asked)), "fit") for more in ((), option))
+    assert changed.figures["kv_bytes"] == 65_536 * per_token
+    assert plain.figures["kv_bytes"] != changed.figures["kv_bytes"]
+
+
+def test_the_type_of_states_in_the_launch_line_counts(tmp_path: Path) -> None:
+    path = write_config(
+        tmp_path, model_type="mamba", intermediate_size=5120, hidden_size=2560, state_size=16, conv_kernel=4, expand=2,
+        num_hidden_layers=64, time_step_rank=160,
+    )  # fmt: skip
+
+    def states(*options: str) -> object:
+        given = setup("vllm", "serve", "m", *options, asked=Asked(model=path, context=512, gpu_bytes=80 * GIB))
+        found = only(check_fit(given), "fit")
+        assert found.level is Level.FINE, found.why
+        return found.figures["kv_bytes"]
+
+    assert states() == 64 * 5120 * (3 * 2 + 16 * 2)
+    assert states("--mamba-ssm-cache-dtype", "auto") == states()
+    assert states("--mamba-ssm-cache-dtype", "float32") == 64 * 5120 * (3 * 2 + 16 * 4)
+
+
 def test_requests_that_wait_are_no_failure_of_a_launch_line(model: Path) -> None:
     command = ("vllm", "serve", "m", "--max-model-len", "8192", "--max-num-seqs", "256")
     given = setup(*command, cards=(card(total=24 * GIB),), asked=Asked(model=model))
