@@ -4,7 +4,7 @@
     attention      hidden x (query heads + 2 KV heads) x width + query heads x width x hidden
     latent         the compressed projections of DeepSeek-V2 (arXiv 2405.04434): down to rank + rope, up from rank
     MLP            3 x hidden x intermediate if gated, else 2; a mixture has this for each expert, and a router
-    norms          2 x hidden a layer, and the last one
+    norms          2 x hidden a layer (1 where it has no MLP), and the last one
 
     states         the projections, convolution and decay of Mamba, Mamba-2 and the gated delta rule
 
@@ -59,7 +59,9 @@ def _divided(architecture: Architecture) -> Counter[int]:
     hidden = architecture.hidden
     found = Counter[int]()
     found[EVENLY] += embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
-    found[WHOLE] += architecture.positions * hidden + (2 * architecture.layers + 1) * hidden
+    # A layer of a state and no MLP has one norm.
+    norms = 1 if architecture.intermediate == 0 and architecture.experts is None else 2
+    found[WHOLE] += architecture.positions * hidden + (norms * architecture.layers + 1) * hidden
     for cache, layers in architecture.alike:
         for limit, count in _mixer(architecture, cache).items():
             found[limit] += layers * count

@@ -487,3 +487,14 @@ def test_a_count_that_leaves_a_part_out_is_assumed(tmp_path: Path, config: dict[
     model = read_model(tmp_path)
     assert model.weights_known == "assumed"
     assert f"without {without}" in model.weights_source
+
+
+def test_a_layer_without_an_mlp_has_one_norm(tmp_path: Path) -> None:
+    """Mamba-2 2.7B: 2,702,599,680 parameters by its class."""
+    config = {
+        "model_type": "mamba2", "num_heads": 80, "head_dim": 64, "vocab_size": 50_288, "hidden_size": 2560,
+        "state_size": 128, "num_hidden_layers": 64, "expand": 2, "conv_kernel": 4, "n_groups": 1,
+        "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert read_model(tmp_path).parameters == 2_702_599_680
