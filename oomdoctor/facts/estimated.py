@@ -118,6 +118,15 @@ def _of_model(asked: Asked, facts: FactSet) -> Estimated:
             )
         ]
     sentences.append(_fitting(settings.context, most, settings.concurrency, longest))
+    if most < settings.concurrency and (most or longest) and settings.headroom:
+        # An engine's own answer takes all of its pool.
+        sentences.append(
+            _("That leaves {share} % of the card free; the engine itself would go up to its whole share.").format(
+                share=f"{100 * settings.headroom:.0f}"
+            )
+            if settings.engine.queues
+            else _("That leaves {share} % of the card free.").format(share=f"{100 * settings.headroom:.0f}")
+        )
     sentences.extend(_differing(parts))
     if facts.value("engine.speculative"):
         sentences.append(_("Speculative decoding is not in the estimate."))

@@ -60,6 +60,14 @@ def test_the_part_that_differs_is_named_where_the_difference_is_real(llama: Mode
     assert differs.sentences[-1] == "What differs most is weights: 14.96 GiB estimated, 19.00 GiB by the engine."
 
 
+def test_what_fits_says_that_it_leaves_a_share_of_the_card_free(llama: Model) -> None:
+    """The engine's own answer takes the whole pool: without that word a report has two lengths for one question."""
+    found = estimate_of(llama, CARD, ROOM)
+    assert found is not None
+    assert "fits" in found.sentences[1]
+    assert found.sentences[2].startswith("That leaves 10 % of the card free")
+
+
 def test_what_rests_on_an_assumption_is_not_called_computed(llama: Model) -> None:
     """The room for the cache is the card's share less parts of which the process's own is assumed."""
     found = estimate_of(llama, CARD, ROOM)
