@@ -191,6 +191,19 @@ def test_the_line_of_the_remedy_is_copied_with_a_button(opened: Any, timed: Path
     assert page.locator(".change .copy-button").first.inner_text() in ("Copied", "Selected")
 
 
+@pytest.mark.parametrize("scripted", [True, False])
+def test_the_table_of_facts_is_folded_and_a_link_into_it_opens_it(opened: Any, tmp_path: Path, scripted: bool) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(render(diagnose([ROOT / "sample_logs" / "run-list-own-limit"]), "html"), "utf-8")
+    page = opened(path, java_script_enabled=scripted).page
+    link = page.locator("a[href^='#fact-']:visible").first
+    row = page.locator(f"[id='{link.get_attribute('href', timeout=10_000)[1:]}']")
+    assert not row.is_visible()
+    link.click(timeout=10_000)
+    row.wait_for(state="visible", timeout=10_000)
+    assert page.locator("details.folded").get_attribute("open") is not None
+
+
 def test_without_scripts_the_stacks_and_the_timeline_are_pictures(opened: Any, timed: Path) -> None:
     page = opened(timed, viewport=WIDE, java_script_enabled=False).page
     assert page.locator("svg.stacks").first.is_visible()

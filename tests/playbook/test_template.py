@@ -35,6 +35,7 @@ def template(text):
         ("{engine.kv_pool_tokens} tokens", "1,234,567 tokens"),
         ("{engine.utilization}", "92 %"),
         ("{oom.requested_bytes / oom.total_bytes}", "6.2 %"),
+        ("{engine.utilization + 0.07} {engine.utilization + 0.0749}", "99.5 % 99.9 %"),
         ("{growth.bytes_per_second}", "5.00 MiB per second"),
         ("{host.watched_seconds}", "90 s"),
         ("{exit.killed} {torch.version} {devices.count}", "yes 2.10.0 8"),

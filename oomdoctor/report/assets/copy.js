@@ -1,4 +1,4 @@
-// Gives each line to copy a button. Without it a click on the line selects all of it.
+// Gives each line to copy a button; without it a click on the line selects all of it. Opens what a link leads into.
 (function () {
   "use strict";
   var block = document.getElementById("report-data");
@@ -23,5 +23,16 @@
     line.appendChild(button);
   }
 
+  // Not every browser opens a fold by itself when a link leads to a row in it.
+  function unfold() {
+    var target = document.querySelector(":target"), opened = false;
+    for (var at = target; at; at = at.parentElement) {
+      if (at.tagName === "DETAILS" && !at.open) opened = at.open = true;
+    }
+    if (opened) target.scrollIntoView();
+  }
+
   Array.prototype.forEach.call(document.querySelectorAll(".copy"), copyButton);
+  addEventListener("hashchange", unfold);
+  unfold();
 })();
