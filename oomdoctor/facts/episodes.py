@@ -55,7 +55,12 @@ _LEADS_TO_IT = frozenset(
 _WITHOUT_TRACEBACK = frozenset({EventKind.KERNEL_OOM, EventKind.MEMORY_LIMIT_HIT, EventKind.PROCESS_KILLED})
 _WARNS_FIRST = frozenset({"tensorflow", "jax"})
 """Their allocator warns of a request with one size before it is raised with another."""
-_RUNTIMES = ("java", "v8", "go", "rust", "dotnet", "r", "julia", "matlab")
+_RUNTIMES = frozenset(
+    {
+        *("java", "v8", "go", "rust", "dotnet", "php", "ruby", "erlang", "ghc"),
+        *("postgres", "mysql", "redis", "elasticsearch", "clickhouse", "duckdb"),
+    }
+)
 """Allocators of other programs than Python's."""
 _ENGINES = {
     "vllm": "vllm", "sglang": "sglang", "tgi": "tgi", "lmdeploy": "lmdeploy", "tensorrt-llm": "tensorrt-llm",
@@ -271,10 +276,21 @@ def _is_another_program(told: _Episode, event: LogEvent) -> bool:
         return bool(told.runtimes) and _runtime(event) not in told.runtimes
     if event.kind is not EventKind.DEVICE_OOM:
         return False
+    framework = _framework(event)
+    if framework is not None and any(_framework(one) not in (None, framework) for one in told.refused.values()):
+        return True
     before = told.refused.get((event.device, event.rank))
     sizes = [None if each is None else each.size("total_bytes") for each in (before, event)]
     # The same index, another size: a card of another machine.
     return None not in sizes and not same_request(*sizes)
+
+
+def _framework(event: LogEvent) -> str | None:
+    """Whose allocator refused, by its own words; None for the driver's and others'."""
+    backend = event.word("backend")
+    if backend in _WARNS_FIRST:
+        return backend
+    return "torch" if backend in ("cuda", "hip") and event.size("allocated_bytes") is not None else None
 
 
 def _runtime(event: LogEvent) -> str:

@@ -249,6 +249,15 @@ MIXTURES: dict[str, Mixture] = {
     "node, then java, on two machines": Mixture(
         "web-1:\n" + NODE + "\nbatch-3:\n" + JAVA, "the JVM's heap is full", None, ("V8's heap is full",), (), ("old-space", "heapsize"),
     ),
+    "jax, then torch, with no word of another start": Mixture(
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.\n"
+        + "$ python train.py\n" + TRAINING, "device out of memory", None, ("device out of memory",), (), ("8.00 GiB", "8589934592"), "cuda:0",
+    ),
+    "a database, then a script's own limit": Mixture(
+        "ERROR 1041 (HY000): Out of memory; check if mysqld or some other process uses all available memory\n"
+        "PHP Fatal error:  Allowed memory size of 134217728 bytes exhausted (tried to allocate 20480 bytes) in /srv/a.php on line 3\n",
+        "PHP reached its own memory limit", "cgroup-limit", ("host allocation failed",), ("host-ram",),
+    ),
     # of memory, and not
     "an assertion ends what had run out before": Mixture(
         STEPS + CAUGHT + LATER_STEPS + ASSERT, "device-side assertion", "not-oom-device-assert", ("device out of memory",), (), ("900.00 MiB",)

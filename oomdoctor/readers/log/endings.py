@@ -80,6 +80,11 @@ FAMILY = Family(
         Pattern("segfault at", r"\[\d{1,6}\]: segfault at [0-9a-f]{1,16} ip ", _ended("segmentation-fault", "kernel")),
         Pattern("Aborted", _CRASH + r"Aborted {0,24}(?:\(core dumped\)|$)", _ended("abort")),
         Pattern("Illegal instruction", _CRASH + r"Illegal instruction\b", _ended("illegal-instruction")),
+        Pattern(
+            "-1073741819",
+            r"(?i:exit (?:code|status):?|exited with(?: code)?) -1073741819\b",
+            _ended("segmentation-fault", "windows"),
+        ),
         Pattern("Process completed with exit code", r"Process completed with exit code (?P<status>\d{1,3})\b", _status),
         Pattern("Job failed: exit", r"Job failed: exit (?:code|status) (?P<status>\d{1,3})\b", _status),
         Pattern("] Error ", r"^make(?:\[\d{1,3}\])?: \*\*\* \[[^\]]{1,200}\] Error (?P<status>\d{1,3})$", _status),

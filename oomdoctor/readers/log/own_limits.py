@@ -83,6 +83,7 @@ FAMILY = Family(
             _own_limit("ghc"),
         ),
         Pattern("Out of memory. size=", r"\] Out of memory\. size=(?P<bytes>\d{1,20})\b", _refused("malloc")),
+        Pattern("-1073741801", r"(?i:exit (?:code|status):?|exited with(?: code)?) -1073741801\b", _refused("malloc")),
         Pattern("Fatal javascript OOM in ", r"^\s*#? ?Fatal javascript OOM in \S", failed("v8", pool="heap")),
         # --- servers of data
         Pattern(
@@ -99,7 +100,9 @@ FAMILY = Family(
         Pattern(
             "zmalloc: ", r"\bzmalloc: Out of memory trying to allocate (?P<bytes>\d{1,20}) bytes", _refused("redis")
         ),
-        Pattern("OOM command not allowed when", r"\bOOM command not allowed when used memory > ", _own_limit("redis")),
+        Pattern(
+            "ommand not allowed when used memory > ", r"\bcommand not allowed when used memory > ", _own_limit("redis")
+        ),
         Pattern(
             "Data too large, data for ",
             r"Data too large, data for \[[^\]]{1,80}\] would be \[(?P<had>\d{1,20})/[^\]]{1,20}\], which is larger"

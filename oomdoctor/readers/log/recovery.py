@@ -134,7 +134,7 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
 
 
 _WARNING = re.compile(
-    r"(?:^|[ :\]])W(?:[0-9]{4})? .{0,200}out of memory|(?i:\b(?:warn|warning)\b.{0,200}\bout of memory)"
+    r"(?:^|[ :\[\]])W(?:[0-9]{4})? .{0,200}out of memory|(?i:\b(?:warn|warning)\b.{0,200}\bout of memory)"
 )
 """The program itself rates the failure as no error: less is needed to believe that it went on."""
 _A_STEPS_END = re.compile(

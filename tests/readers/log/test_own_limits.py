@@ -36,6 +36,9 @@ FORMS: list[tuple[str, K, dict[str, Any]]] = [
     ("2026-11-30T10:00:00.000000Z 0 [ERROR] [MY-012681] [InnoDB] mmap(137363456 bytes) failed; errno 12", K.HOST_ALLOCATION_FAILED, {"allocator": "mysql", "requested_bytes": 137363456}),
     ("ERROR 1041 (HY000): Out of memory; check if mysqld or some other process uses all available memory", K.HOST_ALLOCATION_FAILED, {"allocator": "mysql"}),
     ("zmalloc: Out of memory trying to allocate 268435470 bytes", K.HOST_ALLOCATION_FAILED, {"allocator": "redis", "requested_bytes": 268435470}),
+    ("redis.exceptions.OutOfMemoryError: command not allowed when used memory > 'maxmemory'.", K.HOST_ALLOCATION_FAILED, {"allocator": "redis", "pool": "own-limit"}),
+    ("Process finished with exit code -1073741801 (0xC0000017)", K.HOST_ALLOCATION_FAILED, {"allocator": "malloc"}),
+    ("Process finished with exit code -1073741819 (0xC0000005)", K.ENDED, {"how": "segmentation-fault"}),
     ("(error) OOM command not allowed when used memory > 'maxmemory'.", K.HOST_ALLOCATION_FAILED, {"allocator": "redis", "pool": "own-limit"}),
     (
         "CircuitBreakingException: [parent] Data too large, data for [<http_request>] would be [1027528462/979.9mb], which is larger than the limit of [1020054732/972.7mb]",

@@ -75,6 +75,13 @@ def test_a_warning_after_which_a_step_ends(after, so):
     assert went_on(f"{TF}{after}") is so
 
 
+def test_a_trial_that_optuna_gave_up_and_the_next():
+    after = "[I 2026-11-30 10:03:00,123] Trial 5 finished with value: 0.72 and parameters: {'bs': 16}.\n"
+    failed = f"[W 2026-11-30 10:01:00,123] Trial 4 failed with {{'bs': 128}} because of: OutOfMemoryError('{OOM}').\n"
+    assert went_on(failed + after)
+    assert not went_on(failed)
+
+
 def test_an_error_is_no_warning():
     assert not went_on(f"{OOM}\nepoch 2 finished\n")
     assert went_on(f"WARNING {OOM}\nepoch 2 finished\n")
