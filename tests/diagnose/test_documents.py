@@ -31,10 +31,12 @@ DOCUMENTS = {
     "advice": f"# Memory\n\n```\n{TRACEBACK}```\n\nReduce the batch size, or shard the model.\n",
     "html": f"<html><body><h1>Common errors</h1><p>If you see this message</p><pre>\n{TRACEBACK}</pre><p>the device is full.</p></body></html>\n",
     "chat": f"User: what does '{TRACEBACK.splitlines()[-1]}' mean?\nAssistant: It means that your GPU is full.\n",
+    "what to expect": f"# Memory\n\n## Expected memory by batch size, and what errors mean\nIf you see\n\n```\n{TRACEBACK}```\n\nReduce the batch size.\n",
     "chinese": f"# 常见问题\n\n如果遇到\n\n```\n{TRACEBACK}```\n\n请减小批大小。\n",
 }
 REPORTS = {
     "issue": f"### Describe the bug\nIf you see the log, it dies\n```\n{TRACEBACK}```\nEnvironment: torch 2.6.0\n",
+    "template": f"## Summary\nFine-tuning fails on an A100.\n\n### Logs\n{TRACEBACK}\n### Expected\nIt works as before. If you see this error too, please comment.\n",
     "question": f"I train with batch 8 and get\n\n```\n{TRACEBACK}```\n\nHow to fix this error? What does it mean?\n",
     "mail": f"Our training dies with this:\n\n{TRACEBACK}\nWhat can be the cause if you see this?\n",
     "chinese": f"各位大佬，我在训练时遇到如下错误：\n{TRACEBACK}请问如何解决？\n",

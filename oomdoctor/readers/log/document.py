@@ -35,6 +35,7 @@ _OF_ONE_OWN = re.compile(
     r"|\b[Oo]ur (?:own|model|training|cluster|server|job|code|setup|script|run|machine|pod|node|deployment|service)"
     r"|(?i:\b(?:describe the (?:bug|issue)|(?:steps )?to reproduce|expected behaviou?r|current environment|system info"
     r"|bug report|any (?:help|ideas?)|anyone|anybody|please help|thanks)\b)"
+    r"|(?i:^(?:#{1,6} |\*\*)(?:expected|actual|what (?:happened|went wrong)|reproduction|reproducer)\b[^.?]{0,30}$)"
     r"|我|请问|各位|大佬|求助"
 )
 _USAGE = re.compile(r"^usage: \S")
