@@ -18,12 +18,12 @@ _ENDED_BY = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV, sign
 
 def parted_by_end(piece: Evidence) -> list[Evidence]:
     """What ended the run, then what it had caught; all of it in one where a signal did not end it, or nothing tells."""
-    if len(piece.runs) != 1 or not _ended_by_signal(piece.runs[0]):
+    if len(piece.runs) != 1 or not _ended_by_signal(piece.runs[0]) or not is_alone(piece.runs[0], piece):
         return [piece]
     run = piece.runs[0]
     caught = [number for number, event in enumerate(piece.events) if was_caught(run, event)]
     kept = [e for e in run.exceptions if not (e.is_memory_error or e.is_device_oom)]
-    if not run.processes or _ended_by_memory(run) or not (caught or run.device_ooms or len(kept) < len(run.exceptions)):
+    if _ended_by_memory(run) or not (caught or run.device_ooms or len(kept) < len(run.exceptions)):
         return [piece]
     until = caught[-1] if caught else -1
     of_it = {number for number, e in enumerate(piece.events) if e.kind in _ABOUT_IT and number <= until} | set(caught)
@@ -58,6 +58,15 @@ def was_caught(run: RunRecord, event: LogEvent) -> bool:
     if event.kind is EventKind.IMPOSSIBLE_SIZE:
         return True
     return event.kind is EventKind.HOST_ALLOCATION_FAILED and event.word("allocator") in _RAISED_BY
+
+
+def is_alone(run: RunRecord, evidence: Evidence) -> bool:
+    """Whether no other process of the command can have ended it, or answered for it, because this one failed.
+
+    An engine's worker catches its error, tells its parent, and that one kills them all or ends without an error.
+    """
+    engines = (EventKind.ENGINE_STEP_FAILED, EventKind.ENGINE_START, EventKind.ENGINE_WARMUP_FAILED)
+    return len(run.processes) == 1 and not evidence.of_kind(*engines)
 
 
 def _ended_by_signal(run: RunRecord) -> bool:

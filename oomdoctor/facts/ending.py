@@ -12,7 +12,7 @@ from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.run import DeviceOomRecord, ExceptionRecord, RunRecord
 from ..model.source import Source
-from .caught import was_caught
+from .caught import is_alone, was_caught
 from .deriver import computed
 from .incidents import is_vanished_worker
 from .otherwise import other_end
@@ -163,7 +163,7 @@ def _went_on(run: RunRecord) -> bool:
 
 def _caught_what_it_printed(run: RunRecord, evidence: Evidence) -> bool:
     """It printed errors about memory, and none ended it, a thread of it or a process that it started: it ended well."""
-    if run.exit_status != 0 or run.exceptions or run.device_ooms or run.library_ooms:
+    if run.exit_status != 0 or not is_alone(run, evidence) or run.exceptions or run.device_ooms or run.library_ooms:
         return False
     failed = [event for event in evidence.events if event.kind in FAILURES]
     clean = all(process.ended_cleanly for process in run.processes)

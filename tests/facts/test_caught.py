@@ -17,6 +17,7 @@ _HERE = Source(path="stderr.log", line=4)
 _OOM = DeviceOomRecord(Source("probe/7.records"), 1050.0, 7, 0, 2 << 30, 24 << 30, 1 << 30, None)
 _PRINTED = LogEvent(EventKind.HOST_ALLOCATION_FAILED, _HERE, fields={"allocator": "numpy"})
 _PROCESS = ProcessRecord(7, 1, ("python",), 1000.0)
+_WORKER = ProcessRecord(8, 7, ("python",), 1000.0)
 
 
 def error(fatal: bool) -> ExceptionRecord:
@@ -57,12 +58,23 @@ def test_told_apart(record, events):
     [
         (killed(exceptions=(error(True),)), ()),
         (killed(exceptions=(error(True),), device_ooms=(_OOM,)), (_PRINTED,)),
+        (run(exit_status=None, signal=9, processes=(_PROCESS, _WORKER), device_ooms=(_OOM,)), ()),
+        (killed(device_ooms=(_OOM,)), (LogEvent(EventKind.ENGINE_STEP_FAILED, _HERE),)),
         (run(exit_status=1, processes=(_PROCESS,)), (_PRINTED,)),
         (run(exit_status=134, processes=(_PROCESS,)), (_PRINTED,)),
         (run(exit_status=None, signal=9), (_PRINTED,)),
         (killed(), (LogEvent(EventKind.HOST_ALLOCATION_FAILED, _HERE, fields={"allocator": "malloc"}),)),
     ],
-    ids=["it was not caught", "one was not", "status 1", "aborted", "no probe was in it", "not Python's"],
+    ids=[
+        "it was not caught",
+        "one was not",
+        "its parent may have",
+        "an engine",
+        "status 1",
+        "aborted",
+        "no probe was in it",
+        "not Python's",
+    ],
 )
 def test_one_failure(record, events):
     assert not apart(record, *events)
