@@ -390,14 +390,22 @@ def _class_alone(match: re.Match[str], line: Line) -> LogEvent:
 
 
 def _try_warning(match: re.Match[str], line: Line) -> LogEvent:
+    """Wrapped, the figures stand on the next line or the next two."""
+    figures = _OF_A_TRY.search(" ".join([line.text[match.start() :], *(text.strip() for text in line.following(2))]))
     return event(
         EventKind.DEVICE_OOM_TRY,
         line,
         int(match[1]),
-        requested_bytes=int(match[2]),
-        free_bytes=integer(match[3]),
-        total_bytes=integer(match[4]),
+        requested_bytes=int(figures[1]) if figures else None,
+        free_bytes=integer(figures[2]) if figures else None,
+        total_bytes=integer(figures[3]) if figures else None,
     )
+
+
+_OF_A_TRY = re.compile(
+    r"^(?:allocation|mapping) failed with OOM on device \d{1,4}\s{1,40}while trying to"
+    r"\s{1,40}(?:allocate|map)\s{1,40}(\d{1,20}) bytes(?:\s{1,40}\(free: (\d{1,20}), total: (\d{1,20})\))?"
+)
 
 
 def _xpu_limit(match: re.Match[str], line: Line) -> LogEvent:
@@ -440,9 +448,7 @@ FAMILY = Family(
         ),
         Pattern(
             "failed with OOM on device",
-            r"(?:allocation|mapping) failed with OOM on device (\d{1,4}) while trying to"
-            r" (?:allocate|map) (\d{1,20}) bytes"
-            r"(?: \(free: (\d{1,20}), total: (\d{1,20})\))?",
+            r"(?:allocation|mapping) failed with OOM on device (\d{1,4})(?= while trying to|\s*$)",
             _try_warning,
         ),
         Pattern(

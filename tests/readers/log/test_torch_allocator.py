@@ -323,6 +323,35 @@ def test_a_failed_try_is_not_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    "end",
+    [
+        "\n  while trying to allocate 671088640 bytes (free: 513736704, total: 85095874560).\n",
+        " while trying to\nallocate 671088640 bytes (free: 513736704, total: 85095874560).\n",
+        " while trying to allocate 671088640 bytes\n(free: 513736704, total: 85095874560).\n",
+    ],
+)
+def test_a_try_over_two_lines(end: str) -> None:
+    (event,) = said(
+        f"[W1129 15:39:39.5 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 5{end}"
+    )
+    assert (event.kind, event.device) == (K.DEVICE_OOM_TRY, 5)
+    assert dict(event.fields) == {
+        "requested_bytes": 671088640,
+        "free_bytes": 513736704,
+        "total_bytes": 85095874560,
+    }
+
+
+def test_figures_of_the_next_try_are_not_those_of_one_that_was_cut() -> None:
+    first, second = said(
+        "[W1129 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 5\n"
+        "[W1129 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 6 while trying to allocate 1048576 bytes (free: 1, total: 4096).\n"
+    )
+    assert (first.device, dict(first.fields)) == (5, {})
+    assert (second.device, second.fields["requested_bytes"]) == (6, 1048576)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "    except torch.cuda.OutOfMemoryError:",
