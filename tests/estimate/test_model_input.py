@@ -474,13 +474,16 @@ def test_falcon_leaves_its_longest_context_to_its_class(tmp_path: Path) -> None:
             "intermediate_size_mlp": 1024, "num_local_experts": 2, "num_experts_per_tok": 1,
             "interleave_moe_layer_step": 1, "attention_chunk_size": 128, "no_rope_layer_interval": 4,
             "tie_word_embeddings": False}}, "the encoders beside its language model"),
+        # 102,144 of GPT-2's 124,439,808 are biases.
+        ({"model_type": "gpt2", "torch_dtype": "float32", "n_layer": 12, "n_head": 12, "n_embd": 768,
+          "vocab_size": 50_257, "n_positions": 1024}, "biases"),
         # 0.6 % of Whisper are positions, convolutions and biases.
         ({"model_type": "whisper", "torch_dtype": "float16", "d_model": 1280, "encoder_layers": 32,
           "decoder_layers": 32, "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120,
           "decoder_ffn_dim": 5120, "vocab_size": 51_866, "max_source_positions": 1500, "max_target_positions": 448,
           "tie_word_embeddings": True}, "biases, positions and convolutions"),
     ],
-    ids=["llama4", "whisper"],
+    ids=["llama4", "gpt2", "whisper"],
 )  # fmt: skip
 def test_a_count_that_leaves_a_part_out_is_assumed(tmp_path: Path, config: dict[str, Any], without: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
