@@ -9,8 +9,8 @@ from ..model.diagnosis import Missing
 from ..model.facts import FactSet, Scope
 
 VERSION_BY = {
-    "torch": "python -c 'import torch; print(torch.__version__)'",
-    "mps": "python -c 'import torch; print(torch.__version__)'",
+    "torch": "python -c 'import torch; print(\"torch==\" + torch.__version__)'",
+    "mps": "python -c 'import torch; print(\"torch==\" + torch.__version__)'",
     "jax": "python -c 'import jax; jax.print_environment_info()'",
     "tensorflow": "python -c 'import tensorflow as tf; print(tf.__version__)'",
     "llama.cpp": "llama-server --version",

@@ -14,9 +14,15 @@ from .statement import event
 _LONGEST = 8192
 _MOST_LINES = 40
 _PROGRAM = (
-    r"(?P<command>(?:vllm serve|python[0-9.]{0,5} -m (?:vllm\.entrypoints\.|sglang\.launch_server)"
+    r"(?P<command>(?:vllm serve|python[0-9.]{0,5} -m (?:vllm\.entrypoints\.[\w.]{1,80}|sglang\.launch_server)"
     r"|text-generation-launcher|llama-(?:server|cli)) .{0,8000})"
 )
+_TYPED = (
+    r"^(?:[^$]{0,120}[^$0-9])?\$ (?P<command>(?:[A-Z_][A-Z0-9_]{0,60}=\S{1,200} ){0,8}"
+    r"(?:python[0-9.]{0,5} (?:\S{1,200} ){0,12}\S{0,200}\.py|torchrun|deepspeed|accelerate launch|docker run"
+    r"|python[0-9.]{0,5} -m (?!vllm|sglang)[\w.]{3,120})(?: .{0,8000})?)$"
+)
+"""Behind a shell's prompt: of programs whose lines stand in prose as well."""
 _BEHIND = r"(?:^|[$#>%`'\"+] ?|&& |; |\bexec |\bRUN |\b[Cc]ommand: |=[0-9,]{1,40} )"
 """What stands before a launch line: the start, a prompt, a quote, an assignment. Not ordinary words."""
 _HAS_OPTION = re.compile(r"\s[-\u2010-\u2015\u2212]{1,2}[A-Za-z]")
@@ -92,6 +98,17 @@ FAMILY = Family(
                 "text-generation-launcher ",
                 "llama-server ",
                 "llama-cli ",
+            )
+        ),
+        *(
+            Pattern(anchor, _TYPED, _command)
+            for anchor in (
+                "$ python",
+                "$ torchrun ",
+                "$ deepspeed ",
+                "$ accelerate launch ",
+                "$ docker run ",
+                "$ CUDA_",
             )
         ),
         Pattern("GenerationConfig(", _CALLS, _code),

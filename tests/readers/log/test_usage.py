@@ -24,6 +24,11 @@ def read(text: str, kind: K) -> list[dict[str, object]]:
             "python3 -m sglang.launch_server --model-path M --tp 2",
             "python3 -m sglang.launch_server --model-path M --tp 2",
         ),
+        ("$ python -m vllm.entrypoints.api_server --tp 2", "python -m vllm.entrypoints.api_server --tp 2"),
+        ("$ python train.py --batch 8", "python train.py --batch 8"),
+        ("(env) me@host:~/w$ CUDA_VISIBLE_DEVICES=0 python3 a/b.py -b 8", "CUDA_VISIBLE_DEVICES=0 python3 a/b.py -b 8"),
+        ("$ torchrun --nproc-per-node 8 \\\n  train.py --lr 1", "torchrun --nproc-per-node 8 train.py --lr 1"),
+        ("$ docker run --gpus all vllm/vllm-openai --model M", "docker run --gpus all vllm/vllm-openai --model M"),
     ],
 )  # fmt: skip
 def test_launch_lines(text, command):
@@ -36,6 +41,10 @@ def test_launch_lines(text, command):
         "vllm serve M",
         "please see how vllm serve works -- it is explained there",
         "vllm serve: error: unrecognized arguments: --x",
+        "it costs 5$ python train.py --x",
+        "$ python train.py",
+        "$ python --version",
+        "then python train.py --batch 8 was tried",
     ],
 )
 def test_what_is_no_launch_line(text):
@@ -128,3 +137,26 @@ def test_requests_for_several_answers(asked, code):
 
 def test_asking_is_not_setting():
     assert read("if model.config.max_seq_len == 8192: pass", K.CODE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "version"),
+    [
+        ("torch==2.5.1+cu121", "torch", "2.5.1+cu121"),
+        ("torch                     2.5.1", "torch", "2.5.1"),
+        ("PyTorch 2.5.1+cu121", "torch", "2.5.1+cu121"),
+        ("torch: 2.9.0", "torch", "2.9.0"),
+        ("pytorch      2.1.0     py3.10_cuda12.1_cudnn8.9.2_0    pytorch", "torch", "2.1.0"),
+        ("transformers             4.45.0", "transformers", "4.45.0"),
+        ("vllm 0.11.0", "vllm", "0.11.0"),
+    ],
+)
+def test_versions_as_lists_of_packages_and_people_write_them(text, package, version):
+    assert read(text, K.VERSION) == [{"package": package, "version": version}]
+
+
+@pytest.mark.parametrize(
+    "text", ["torch 2.1 or newer is needed", "needs torch 2.1", "torch  2.1 GiB", "vllm 0.9 failed"]
+)
+def test_what_is_no_version(text):
+    assert read(text, K.VERSION) == []
