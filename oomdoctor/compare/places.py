@@ -151,7 +151,9 @@ def read_side(path: Path, progress: Progress | None = None) -> Side:
 
 def _with_total(place: Place, facts: FactSet) -> Place:
     total = place.sizes.get("the device") or facts.size("oom.total_bytes", place.where)
-    return replace(place, total_bytes=total or facts.size("device.total_bytes", place.where))
+    total = total or facts.size("device.total_bytes", place.where)
+    sizes = place.sizes if total is None else {**place.sizes, N_("the device"): total}
+    return replace(place, total_bytes=total, sizes=sizes)
 
 
 # --- devices ------------------------------------------------------------------------------------------------------

@@ -449,3 +449,8 @@ def test_another_python_shows_in_the_stacks_of_bare_snapshots(tmp_path: Path) ->
         paths.append(write(tmp_path / f"{python}.pickle", snapshot(device)))
     (setting,) = _json(*paths)["settings"]
     assert setting == {"group": "version", "name": "python", "before": "3.11", "after": "3.12"}
+
+
+def test_the_size_of_a_card_that_only_the_log_tells_is_compared() -> None:
+    (place,) = read_side(Path(__file__).parents[2] / "sample_logs" / "fragmentation").places
+    assert place.sizes["the device"] == place.total_bytes == 24 << 30
