@@ -224,7 +224,7 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
             _("run it once without `backend:cudaMallocAsync` in `PYTORCH_CUDA_ALLOC_CONF`"),
         )
     elif not evidence.snapshots:
-        yield from holders_of(runtime)
+        yield from holders_of(runtime, watched=bool(evidence.runs))
     yield from _unknown_cards(evidence, facts)
     for census in censuses:
         if census.stopped is not None and _FOR_TIME in census.stopped:

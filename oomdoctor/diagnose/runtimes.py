@@ -48,9 +48,21 @@ def who_is_on(facts: FactSet) -> Iterator[Missing]:
     )
 
 
-def holders_of(runtime: str) -> Iterator[Missing]:
-    """What would show who held the memory; nothing where the runtime offers nothing of the kind."""
-    if runtime == "torch":
+def holders_of(runtime: str, *, watched: bool = False) -> Iterator[Missing]:
+    """What would show who held the memory; nothing where the runtime offers nothing of the kind.
+
+    `watched`: the input is such a run already, and none was taken in it.
+    """
+    if runtime == "torch" and watched:
+        yield Missing(
+            _("a memory snapshot of the failure"),
+            _("none was taken in this run; who held the memory cannot be seen"),
+            _(
+                "call `torch.cuda.memory._record_memory_history()` before and "
+                "`torch.cuda.memory._dump_snapshot('snapshot.pickle')` at the failure"
+            ),
+        )
+    elif runtime == "torch":
         yield Missing(
             _("a memory snapshot of the failure"),
             _("only the message tells of the allocator; who held the memory cannot be seen"),

@@ -13,6 +13,7 @@ from oomdoctor.allocator.replay import replay
 from oomdoctor.diagnose import diagnose
 from oomdoctor.diagnose.missing import missing_evidence
 from oomdoctor.facts import derive_facts
+from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.host import OomCounters
 from oomdoctor.model.run import (
@@ -33,6 +34,15 @@ STILL = OomCounters(
 )
 
 RUN = RunRecord("incident", ("python", "train.py"), None, 0.0, 9.0, 0, None)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_watched_run_without_a_snapshot_is_not_told_to_be_watched(watched: bool) -> None:
+    failed = LogEvent(EventKind.DEVICE_OOM, Source(path="stdout.log", line=1), {"requested_bytes": MIB}, device=0)
+    evidence = Evidence(events=(failed,), runs=(RUN,) if watched else ())
+    gaps = missing_evidence(evidence, derive_facts(evidence))
+    (gap,) = [gap for gap in gaps if gap.what == "a memory snapshot of the failure"]
+    assert ("oomdoctor run" in gap.how_to_get_it) is not watched
 
 
 @pytest.mark.parametrize(
