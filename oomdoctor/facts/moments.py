@@ -38,7 +38,10 @@ _PHASES = {
 def moments(evidence: Evidence, incidents: Sequence[Incident]) -> tuple[Moment, ...]:
     """All that has a time, in its order; of `incidents` those that nothing else tells of."""
     told = focus(evidence)
-    found = [moment for run in told.runs for moment in _of_run(run)]
+    chosen = {(run.path, run.started_seconds) for run in told.runs}
+    # of such a run also what it had caught
+    runs = [run for run in evidence.runs if (run.path, run.started_seconds) in chosen]
+    found = [moment for run in runs for moment in _of_run(run)]
     found += _of_events(told)
     found += [one for one in _of_snapshots(told) if not any(_is_of_failure(one, other) for other in found)]
     for incident in incidents:

@@ -240,7 +240,7 @@ FAMILY = Family(
             _failed("python"),
         ),
         Pattern("Cannot allocate memory", r"\[Errno 12\] {1,3}Cannot allocate memory", _no_memory_errno),
-        Pattern("Error: [Errno 12] ", r"\bOSError: \[Errno 12\] (?!Cannot)[^\W\d_]", _no_memory_errno),
+        Pattern("Error: [Errno 12] ", r"\bOSError: \[Errno 12\] (?!Cannot)\S", _no_memory_errno),
         Pattern(
             "could not resize shared memory segment",
             r"could not resize shared memory segment \"[^\"]{1,80}\" to (?P<bytes>\d{1,20}) bytes: "
