@@ -320,7 +320,20 @@ def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) 
     if not kinds or _is_training(ownership):
         return False
     before, after = (int(steps.live_blocks[kinds, step].sum()) for step in (begin, -1))
+    if not _are_replaced(ownership, kinds, int(steps.first_event[begin]), int(steps.first_event[-1])):
+        return False
     return after >= _FEWEST_CACHE_BLOCKS and abs(after - before) <= _SAME_COUNT * after
+
+
+def _are_replaced(ownership: Ownership, kinds: list[int], begin: int, end: int) -> bool:
+    """Whether most of the bytes of these kinds that were held just before event `begin` were gone before `end`.
+
+    Among many blocks that stay, a few new ones do not change the number much.
+    """
+    lifetimes, given_back = ownership.replay.lifetimes, ownership.replay.given_back
+    held = np.isin(ownership.kind, kinds) & (lifetimes.start < begin) & (given_back >= begin)
+    gone = held & (given_back < end)
+    return 2 * int(lifetimes.size_bytes[gone].sum()) > int(lifetimes.size_bytes[held].sum())
 
 
 def _retains_graph(ownership: Ownership, since: int, gained: IntColumn, more_blocks: NDArray[np.bool_]) -> bool:

@@ -291,3 +291,21 @@ def test_what_was_filled_and_then_cleared_is_no_growth_whatever_was_allocated_si
     _, found = _found(device, tmp_path)
     assert found is not None
     assert not found.steady
+
+
+def test_a_list_of_many_blocks_that_grows_by_a_few_in_a_short_ring_is_no_cache(tmp_path: Path) -> None:
+    """Its number stays nearly the same, as a cache's; but what was there stays, where a cache is made anew."""
+    device = Device()
+
+    def stack(function: str, line: int) -> list[dict[str, Any]]:
+        return [frame(function, "/app/run.py", line), frame("main", "/app/run.py", 30)]
+
+    for _ in range(220):
+        passing = [device.malloc(5 * MIB, stack("work", 4)) for _ in range(3)]
+        device.malloc(7 * MIB, stack("result", 5))
+        for block in passing:
+            device.free(block)
+    device.fail(7 * MIB, 0, stack("result", 5))
+    _, found = _found(device, tmp_path, ring=160)
+    assert found is not None
+    assert (found.steady, found.top_is_kv) == (True, False)
