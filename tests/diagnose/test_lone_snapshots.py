@@ -195,3 +195,16 @@ def test_blocks_of_no_size_break_nothing(tmp_path: Path) -> None:
         segment["total_size"] = 0
         segment["blocks"] = [{**block, "size": 0} for block in segment["blocks"]]
     assert diagnose([write(tmp_path / "s.pickle", content)]).verdict == "out-of-memory"
+
+
+def test_a_pool_of_the_programs_own_is_not_told_as_a_captured_graph(tmp_path: Path) -> None:
+    """The snapshot tells that the pool is private, not who made it."""
+    device = Device()
+    blocks = [device.malloc(150 * MIB, programs.at(10), pool=(0, 1)) for _ in range(10)]
+    device.malloc(GIB, programs.at(11))
+    for block in blocks[2:]:
+        device.free(block)
+    device.fail(1100 * MIB, 100 * MIB, programs.at(12))
+    first = _finding(_diagnose(device, tmp_path), "OVH004")
+    assert "CUDA graphs were captured" not in first.explain
+    assert "torch.cuda.MemPool" in first.explain

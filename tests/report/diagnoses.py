@@ -173,7 +173,7 @@ def fragmentation() -> Diagnosis:
         rule="FRG001",
         cause="fragmentation",
         family="fragmentation",
-        title="Enough memory is reserved, but no single block can hold the request",
+        title="Enough memory is reserved, but no single block of it can serve the request",
         confidence=Confidence.LIKELY,
         scope=device,
         explain=(
