@@ -42,7 +42,9 @@ def remedy(found: Finding, name: str) -> Remedy:
 def test_a_change_of_unknown_bytes_says_how_many_are_needed():
     change = remedy(finding("ACT001", **FULL), "half-precision")
     assert (change.frees_bytes, change.enough, change.needed_bytes) == (None, None, round(HEADROOM * 1548 * MIB))
-    assert _remedy(change, short=True).effect.endswith("It must be at least 1.66 GiB: what is short and a tenth to spare.")
+    assert _remedy(change, short=True).effect.endswith(
+        "It must be at least 1.66 GiB: what is short and a tenth to spare."
+    )
 
 
 def test_a_change_whose_bytes_are_known_needs_no_such_word():
