@@ -242,6 +242,9 @@ def _at_most(window: Window) -> str:
     if window.failure_seconds is None or not window.has_times:
         return _("At most {size} was live.")
     before = window.failure_seconds - window.peak_seconds
+    at_failure = sum(each.values_bytes[-1] for each in window.categories if each.values_bytes)
+    if 0 <= before < _AT_ONCE and at_failure < window.peak_bytes:
+        return _("At most {size} was live, just before the request failed.")
     if abs(before) < _AT_ONCE:
         return _("At most {size} was live, when the request failed.")
     if before > 0:

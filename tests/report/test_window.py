@@ -13,7 +13,7 @@ from snapshots.make import ADAM, MIB, Device, frame, snapshot, write
 
 from oomdoctor.diagnose import diagnose
 from oomdoctor.report import render
-from oomdoctor.report.window import view_window
+from oomdoctor.report.window import _at_most, view_window
 
 STEP = [
     ADAM,
@@ -44,6 +44,16 @@ def test_areas_reach_the_peak_and_never_overlap(tmp_path: Path) -> None:
     for lower, upper in zip(view.areas, view.areas[1:], strict=False):
         assert lower.above == upper.below
     assert all(b[1] <= a[1] for area in view.areas for b, a in zip(area.below, area.above, strict=True))
+
+
+def test_a_peak_that_was_given_back_in_part_before_the_request_is_not_told_as_of_its_moment(tmp_path: Path) -> None:
+    (window,) = diagnose([_path(tmp_path, programs.kept_outputs())]).windows
+    at_failure = sum(each.values_bytes[-1] for each in window.categories)
+    failed = replace(window, failure_seconds=window.times_seconds[-1], has_times=True)
+    as_it_failed = replace(failed, peak_seconds=failed.times_seconds[-1], peak_bytes=at_failure)
+    shortly_before = replace(as_it_failed, peak_seconds=failed.times_seconds[-1] - 0.001, peak_bytes=at_failure + MIB)
+    assert _at_most(as_it_failed).endswith("live, when the request failed.")
+    assert _at_most(shortly_before).endswith("live, just before the request failed.")
 
 
 def test_a_contradiction_is_said_everywhere(tmp_path: Path) -> None:
