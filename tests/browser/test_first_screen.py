@@ -11,7 +11,7 @@ from report.diagnoses import ORDINARY, close, fragmentation
 
 from oomdoctor.diagnose import diagnose
 from oomdoctor.language import speaking
-from oomdoctor.model.diagnosis import Diagnosis
+from oomdoctor.model.diagnosis import Budget, BudgetPart, Diagnosis
 from oomdoctor.model.units import GIB, MIB
 from oomdoctor.report import render
 from oomdoctor.report.view import ReportView, view_report
@@ -124,3 +124,24 @@ def test_a_telephone_names_the_largest_parts_and_links_to_the_rest(opened: Any, 
     page.set_viewport_size(WIDE)
     assert page.locator(".answer .legend li.rest").is_hidden()
     assert page.locator(".answer .legend li.minor:visible").count() == 5
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW])
+def test_small_bars_have_whole_names_and_one_scale(opened: Any, tmp_path: Path, viewport: dict[str, int]) -> None:
+    """GIVEN groups of ranks and a host WHEN drawn small THEN no name is cut, and as many pixels are as much of each."""
+    known = fragmentation()
+    rest = tuple(
+        Budget(f"cuda:{index}", 24 * GIB, (BudgetPart("weights", held * GIB, "m"), BudgetPart("free", free, "m")), 0)
+        for index, held in enumerate((9, 4, 9, 4, 14), 1)
+        for free in (24 * GIB - held * GIB,)
+    )
+    path = tmp_path / "report.html"
+    path.write_text(render(replace(known, budgets=(*known.budgets[:1], *rest)), "html"), "utf-8")
+    page = opened(path, viewport=viewport, java_script_enabled=True).page
+    names = page.locator(".others:not(.loose) .name").evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")
+    widths = page.locator(".others:not(.loose) svg.bar").evaluate_all(
+        "all => all.map(e => Math.round(e.getBoundingClientRect().width))"
+    )
+    assert len(names) >= 3
+    assert set(names) == {0}
+    assert len(set(widths)) == 1
