@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from report.diagnoses import host_list
+from report.large import large
 from report.pages import Page
 
 from oomdoctor.diagnose import diagnose
@@ -71,6 +73,13 @@ def test_the_failure_is_marked_on_every_rank_and_nothing_beyond_the_axis():
     assert [each.number for each in own.strokes] == [1, 2]
     assert own.end == "the failure"
     assert own.curves[0].points[-1][0] < 1
+
+
+def test_it_is_said_that_the_course_divides_by_what_allocated_and_the_budget_by_what_held():
+    said = "divided by what allocated it; the budget above divides it by what held it"
+    known = large()
+    assert said in Page(render(known, "html")).text
+    assert said not in Page(render(replace(known, windows=()), "html")).text
 
 
 def test_a_host_of_which_little_is_used_stays_a_line():
