@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ..language import N_
@@ -40,5 +41,5 @@ def _put(options: Iterable[tuple[str, str | None]], source: Source, facts: FactS
         return
     facts.put("engine.lora", True, source)
     for name, fact in _NUMBERS.items():
-        if known.get(name, "").isdigit():
+        if re.fullmatch("[0-9]{1,9}", known.get(name, "")):
             facts.put(fact, int(known[name]), source)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+from types import SimpleNamespace
+
 import pytest
-from watched import Harness
+from watched import SITE, Harness
 
 MULTIPROCESSING = """
 import multiprocessing, sys
@@ -62,3 +65,20 @@ def test_grandchildren_are_watched(each: Harness) -> None:
 def test_an_end_that_is_not_in_order_leaves_no_last_record(harness: Harness) -> None:
     harness.run("-c", "import os; os.kill(os.getpid(), 9)")
     assert [record["kind"] for record in harness.records()] == ["process"]
+
+
+@pytest.mark.parametrize("rank", ["²", "٣", "9" * 5000, "-1", "one", "1.0"])
+def test_a_rank_that_is_no_number_is_unknown(each: Harness, rank: str) -> None:
+    """`"²".isdigit()` is true, and `int("²")` raises."""
+    each.variables.update(RANK=rank, LOCAL_RANK="3")
+    each.run("-c", "pass")
+    (process,) = each.records("process")
+    assert process["rank"] == 3
+    assert each.records("probe-error") == []
+
+
+@pytest.mark.parametrize(("version", "expected"), [("2.13.0+cpu", (2, 13)), ("2.²", (0,)), ("2.10a", (0,)), ("", (0,))])
+def test_which_torch(monkeypatch: pytest.MonkeyPatch, version: str, expected: tuple[int, ...]) -> None:
+    monkeypatch.syspath_prepend(str(SITE))
+    version_of = importlib.import_module("_oomdoctor_probe.torch_version").version_of
+    assert version_of(SimpleNamespace(__version__=version)) == expected

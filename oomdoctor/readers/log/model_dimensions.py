@@ -60,6 +60,9 @@ _METADATA = (
 _LENGTH_COUNTS = "tokenizer.ggml.tokens"
 
 
+_WHOLE = re.compile("-?[0-9]{1,20}")
+
+
 def _metadata(match: re.Match[str], line: Line) -> LogEvent | None:
     key, kind, text = match[2], match[3], match[4].strip()
     if key.startswith(("tokenizer.", "general.")) and key not in (_LENGTH_COUNTS, "general.architecture"):
@@ -69,13 +72,13 @@ def _metadata(match: re.Match[str], line: Line) -> LogEvent | None:
     if kind.startswith("arr"):
         fields["length"] = int(kind.rpartition(",")[2].rstrip("]"))
         items = text.strip("[]").split(", ")
-        whole = len(items) == fields["length"] and all(item.lstrip("-").isdigit() for item in items)
+        whole = len(items) == fields["length"] and all(map(_WHOLE.fullmatch, items))
         fields |= {"value": tuple(int(item) for item in items)} if whole else {"cut": True}
     elif kind == "str":
         fields["value"] = text
     elif kind == "bool":
         fields["value"] = text == "true"
-    elif text.lstrip("-").isdigit():
+    elif _WHOLE.fullmatch(text):
         fields["value"] = int(text)
     return event_of(EventKind.MODEL_METADATA, line, fields)
 

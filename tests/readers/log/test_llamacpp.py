@@ -406,3 +406,12 @@ def test_a_buffer_larger_than_a_single_one_may_be() -> None:
     )
     assert event.fields["over_buffer_limit"] is True
     assert (event.device, event.fields["requested_bytes"], event.fields["purpose"]) == (1, 6144 * MIB, "compute")
+
+
+def test_metadata_that_are_no_numbers_are_left_out() -> None:
+    """`"²".isdigit()` is true, and so is `"--5".lstrip("-").isdigit()`."""
+    for value in ("²", "--5", "-", "٣", "9" * 5000):
+        lines = f"llama_model_loader: - kv   0:  llama.context_length u32 = {value}\n"
+        lines += f"llama_model_loader: - kv   1:  llama.attention.head_count_kv arr[i32,1] = [{value}]\n"
+        for event in said(lines):
+            assert not isinstance(event.fields.get("value"), (int, tuple)), value

@@ -11,6 +11,7 @@ import sys
 
 from . import frames
 from .guard import guarded
+from .whole import whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def watch(torch: Any, tell: Callable[[BaseException, int | None], None]) -> None
     def see(error: BaseException, arguments: tuple[object, ...]) -> None:
         message = arguments[0] if arguments else None
         if isinstance(message, str) and message.startswith(_OF_ALLOCATOR) and not _comes_from_elsewhere():
-            number = message[len(_OF_ALLOCATOR) :].split(" ", 1)[0]
-            tell(error, int(number) if number.isdigit() else None)
+            tell(error, whole_number(message[len(_OF_ALLOCATOR) :].split(" ", 1)[0]))
 
     def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         inherited(self, *arguments, **named)

@@ -16,6 +16,7 @@ from . import records
 from .guard import guarded
 from .tightness import Tightness
 from .torch_version import may_be_listened_to, version_of
+from .whole import whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _entries() -> int:
     wanted = os.environ.get("OOMDOCTOR_HISTORY", "").strip()
     if wanted.lower() in ("off", "0"):
         return 0
-    if wanted and not wanted.isdigit():
+    entries = whole_number(wanted)
+    if wanted and entries is None:
         records.write_error("reading OOMDOCTOR_HISTORY", "neither 'off' nor a number: %r" % wanted)
-    return int(wanted) if wanted.isdigit() else _DEFAULT_ENTRIES
+    return _DEFAULT_ENTRIES if entries is None else entries

@@ -7,6 +7,7 @@ import sys
 
 from . import records
 from .masking import mask_command
+from .whole import whole_number
 
 _MOST_ARGUMENTS = 200
 _LONGEST_ARGUMENT = 1000
@@ -15,9 +16,9 @@ _LONGEST_ARGUMENT = 1000
 def rank() -> int | None:
     """Rank of this process as its launcher gave it: RANK (torchrun, accelerate), else LOCAL_RANK."""
     for name in ("RANK", "LOCAL_RANK"):
-        value = os.environ.get(name, "")
-        if value.isdigit():
-            return int(value)
+        value = whole_number(os.environ.get(name, ""))
+        if value is not None:
+            return value
     return None
 
 

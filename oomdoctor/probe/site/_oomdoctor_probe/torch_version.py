@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .whole import whole_number
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -11,8 +13,8 @@ _LISTENED_TO_FROM = (2, 1)
 
 def version_of(torch: Any) -> tuple[int, ...]:
     """Major and minor; (0,) where they cannot be told."""
-    parts = str(torch.__version__).split("+")[0].split(".")[:2]
-    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else (0,)
+    parts = [whole_number(part) for part in str(torch.__version__).split("+")[0].split(".")[:2]]
+    return (0,) if None in parts else tuple(part for part in parts if part is not None)
 
 
 def may_be_listened_to(torch: Any) -> bool:
