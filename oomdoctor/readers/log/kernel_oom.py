@@ -6,6 +6,7 @@ Also what the kernel's driver of AMD devices says at boot about the memory it ma
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...model.events import EventKind, FieldValue, LogEvent
@@ -41,6 +42,30 @@ _MOVABLE = re.compile(r"gfp_mask=0x[0-9a-f]{1,8}\([^)]{0,200}\bGFP_HIGHUSER")
 """A page for a user's memory was asked for; a cgroup is charged with GFP_KERNEL."""
 
 
+def _is_report(text: str) -> bool:
+    return "Killed process" in text or "invoked oom-killer" in text
+
+
+def _begins_or_ends_report(text: str) -> bool:
+    return "invoked oom-killer" in text or "illed process" in text or _VICTIM.search(text) is not None
+
+
+def _up_to(is_last: Callable[[str], bool], look: Callable[[int], list[str]], most: int = _BLOCK) -> list[str]:
+    """The next lines that `look` gives, up to the first that `is_last`, or `most`.
+
+    Few are asked for first: of thousands of reports one after the other, each would ask for those of its neighbours.
+    """
+    count = 4
+    while True:
+        lines = look(min(count, most))
+        found = next((place for place, text in enumerate(lines) if is_last(text)), None)
+        if found is not None:
+            return lines[: found + 1]
+        if len(lines) < count or count >= most:
+            return lines
+        count *= 4
+
+
 def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
     """A victim, with what the block before its line says about the limit."""
     if match[0].startswith("Kill ") and any("Killed process" in text for text in line.following(4)):
@@ -48,14 +73,8 @@ def _killed(match: re.Match[str], line: Line) -> LogEvent | None:
     victim = _VICTIM.search(line.text)
     if victim is None or not re.search(r"total-vm|[Oo]ut of memory", line.text):
         return None
-    block: list[str] = []
-    for text in reversed(line.preceding(_BLOCK)):
-        if "Killed process" in text:
-            break
-        block.append(text)
-        if "invoked oom-killer" in text:
-            break
-    block = [line.text, *block]
+    before = _up_to(_is_report, lambda count: line.preceding(count)[::-1])
+    block = [line.text, *(text for text in before if "Killed process" not in text)]
     text = "\n".join(block)
     cgroup = _CGROUP.search(text)
     score = _SCORE.search(line.text)
@@ -83,17 +102,20 @@ def _program_of(pid: str, text: str) -> str | None:
 
 def _reaped(match: re.Match[str], line: Line) -> LogEvent | None:
     """What is left of a kill where the lines before the reaper's are not there."""
-    if any("Killed process" in text or "invoked oom-killer" in text for text in line.preceding(_BLOCK)):
+    if any(map(_is_report, _up_to(_is_report, lambda count: line.preceding(count)[::-1]))):
         return None
     made = event(EventKind.KERNEL_OOM, line, pid=int(match[1]), program=match[2])
     return replace(made, pid=int(match[1]))
 
 
 def _invoked(match: re.Match[str], line: Line) -> LogEvent | None:
-    """The beginning of a block whose end, with the victim, is not there."""
-    after = "\n".join(line.following(_BLOCK))
+    """The beginning of a block whose end, with the victim, is not there: another begins before one is named."""
+    block = _up_to(_begins_or_ends_report, line.following)
+    after = "\n".join(block)
     if "Killed process" in after or _VICTIM.search(after):
         return None
+    if block and "invoked oom-killer" in block[-1]:
+        after = "\n".join(block[:-1])
     constraint = "memcg" if _MEMCG.search(after) else "global" if _is_global(f"{line.text}\n{after}") else None
     return event(EventKind.KERNEL_OOM, line, constraint=constraint, **_limit_of(after))
 
@@ -127,8 +149,8 @@ def _statistics(block: str) -> dict[str, FieldValue]:
 
 def _chosen(match: re.Match[str], line: Line) -> LogEvent | None:
     """The line that names the victim and whose memory ran out, alone: beginning and end of its block are not there."""
-    around = [*line.preceding(_BLOCK), *line.following(4)]
-    if any("invoked oom-killer" in text or "illed process" in text for text in around):
+    before = _up_to(_begins_or_ends_report, lambda count: line.preceding(count)[::-1])
+    if any("invoked oom-killer" in text or "illed process" in text for text in [*before, *line.following(4)]):
         return None
     given = match.groupdict()
     kill = event(
@@ -151,9 +173,8 @@ def _usage_alone(match: re.Match[str], line: Line) -> LogEvent | None:
     usage, limit = int(match[1]) * KIB, int(match[2]) * KIB
     if usage < _AT_LIMIT * limit:
         return None
-    if any(
-        "invoked oom-killer" in one or _VICTIM.search(one) for one in [*line.preceding(60), *line.following(_BLOCK)]
-    ):
+    before = _up_to(_begins_or_ends_report, lambda count: line.preceding(count)[::-1], most=60)
+    if any(map(_begins_or_ends_report, [*before, *_up_to(_begins_or_ends_report, line.following)])):
         return None
     return event(EventKind.KERNEL_OOM, line, constraint="memcg", usage_bytes=usage, limit_bytes=limit)
 
