@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -235,7 +236,7 @@ def _risen(each: PeakHolding) -> str:
 
 
 _AT_ONCE = 0.005
-"""A peak so close to the failure stood when the request failed: the time between would read as nothing."""
+"""The time between a peak so close to the failure and the failure would read as nothing."""
 
 
 def _at_most(window: Window) -> str:
@@ -246,10 +247,17 @@ def _at_most(window: Window) -> str:
     if 0 <= before < _AT_ONCE and at_failure < window.peak_bytes:
         return _("At most {size} was live, just before the request failed.")
     if abs(before) < _AT_ONCE:
-        return _("At most {size} was live, when the request failed.")
+        stood = _live_by(window, window.failure_seconds) == window.peak_bytes
+        return _("At most {size} was live, when the request failed.") if stood else _("At most {size} was live.")
     if before > 0:
         return _("At most {size} was live, {time} before the failure.")
     return _("At most {size} was live, {time} after the failure.")
+
+
+def _live_by(window: Window, seconds: float) -> int:
+    """Bytes live at the last of the window's times that is no later than `seconds`."""
+    at = bisect_right(window.times_seconds, seconds) - 1
+    return sum(each.values_bytes[at] for each in window.categories) if at >= 0 else window.before_bytes
 
 
 def _from_failure(window: Window) -> str:

@@ -197,3 +197,20 @@ def test_a_peak_that_may_be_more_is_told_as_a_least(tmp_path: Path) -> None:
     told = " ".join(view_window(replace(window, peak_may_be_more_bytes=3 << 20)).sentences)
     assert "at least so much, and at most 3.00 MiB more" in told
     assert "at least so much" not in " ".join(view_window(window).sentences)
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_a_peak_just_before_the_failure_stood_at_it_only_if_nothing_was_given_back(
+    tmp_path: Path, given_back: bool
+) -> None:
+    device = Device()
+    for _ in range(20):
+        device.malloc(5 * MIB, STEP)
+    block = device.malloc(900 * MIB, STEP)
+    if given_back:
+        device.free(block)
+    device.fail(1400 * MIB, 700 * MIB, STEP)
+    (window,) = diagnose([_path(tmp_path, device)]).windows
+    assert window.failure_seconds is not None
+    near = replace(window, peak_seconds=window.failure_seconds - 0.0001)
+    assert ("when the request failed" in " ".join(view_window(near).sentences)) == (not given_back)
