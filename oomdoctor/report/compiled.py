@@ -107,7 +107,9 @@ def answer(environment):
                 l_1_svg = resolve('svg')
                 _loop_vars = {}
                 pass
-                yield '<li><span class="name">'
+                yield '<li><span class="name" title="'
+                yield escape(environment.getattr(l_1_each, 'where'))
+                yield '">'
                 yield escape(environment.getattr(l_1_each, 'where'))
                 yield '</span>'
                 yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'small_bar'), environment.getattr(l_1_each, 'bar'), markup_join(('small-', environment.getattr(l_1_loop, 'index'), )), _loop_vars=_loop_vars))
@@ -264,7 +266,7 @@ def answer(environment):
         yield '</header>'
 
     blocks = {}
-    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=64&11=68&12=73&16=81&18=86&19=88&20=92&21=95&22=100&24=107&29=114&31=117&32=127&33=130&35=137&39=142&41=145&42=147&43=152&45=155&46=159&53=167&55=170&56=173&57=175&58=177&59=180&60=182&61=186&62=188&65=197&66=199&71=203&72=206&73=209&74=221&75=223&76=226&78=230&80=233&82=235&83=239&84=245&85=249'
+    debug_info = '1=40&2=43&3=45&4=51&5=53&6=58&7=60&8=62&9=64&11=68&12=73&16=81&18=86&19=88&20=92&21=95&22=100&24=109&29=116&31=119&32=129&33=132&35=139&39=144&41=147&42=149&43=154&45=157&46=161&53=169&55=172&56=175&57=177&58=179&59=182&60=184&61=188&62=190&65=199&66=201&71=205&72=208&73=211&74=223&75=225&76=228&78=232&80=235&82=237&83=241&84=247&85=251'
     return locals()
 
 
@@ -1180,6 +1182,7 @@ def records(environment):
         if 0: yield None
         l_0_r = resolve('r')
         l_0__ = resolve('_')
+        l_0_ngettext = resolve('ngettext')
         try:
             t_1 = environment.filters['length']
         except KeyError:
@@ -1229,7 +1232,9 @@ def records(environment):
             pass
             yield '<section aria-labelledby="facts">\n<h2 id="facts">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Every fact'))
-            yield '</h2>\n<table class="rows facts">\n<thead><tr><th scope="col">'
+            yield '</h2>\n<details class="folded">\n<summary>'
+            yield escape(context.call(environment.getattr(context.call((undefined(name='ngettext') if l_0_ngettext is missing else l_0_ngettext), '{number} fact with its meaning and source', '{number} facts, each with its meaning and source', t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'facts'))), 'format'), number=t_1(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'facts'))))
+            yield '</summary>\n<table class="rows facts">\n<thead><tr><th scope="col">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Fact'))
             yield '</th><th scope="col" class="number">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Value'))
@@ -1272,7 +1277,7 @@ def records(environment):
                     yield escape(environment.getattr(l_1_each, 'source'))
                 yield '</td></tr>\n'
             l_1_each = missing
-            yield '</tbody>\n</table>\n</section>\n'
+            yield '</tbody>\n</table>\n</details>\n</section>\n'
         yield '\n'
         if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'missing'):
             pass
@@ -1347,7 +1352,7 @@ def records(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=25&3=28&4=30&6=34&7=36&8=38&9=42&17=57&19=60&21=62&23=70&24=74&31=106&33=109&35=111&36=115&42=131&44=134&45=136&47=139&49=147&50=151&55=169&56=173'
+    debug_info = '1=26&3=29&4=31&6=35&7=37&8=39&9=43&17=58&19=61&21=63&23=65&25=73&26=77&34=109&36=112&38=114&39=118&45=134&47=137&48=139&50=142&52=150&53=154&58=172&59=176'
     return locals()
 
 
@@ -1769,11 +1774,23 @@ def timeline(environment):
             def t_1(*unused):
                 raise TemplateRuntimeError("No filter named 'length' found.")
         try:
-            t_2 = environment.filters['prose']
+            t_2 = environment.filters['list']
         except KeyError:
             @internalcode
             def t_2(*unused):
+                raise TemplateRuntimeError("No filter named 'list' found.")
+        try:
+            t_3 = environment.filters['prose']
+        except KeyError:
+            @internalcode
+            def t_3(*unused):
                 raise TemplateRuntimeError("No filter named 'prose' found.")
+        try:
+            t_4 = environment.filters['selectattr']
+        except KeyError:
+            @internalcode
+            def t_4(*unused):
+                raise TemplateRuntimeError("No filter named 'selectattr' found.")
         pass
         l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'timeline.html.j2').make_module(context.get_all(), True, {'m': l_0_m})
         context.exported_vars.discard('m')
@@ -1835,6 +1852,11 @@ def timeline(environment):
                 yield '</td></tr>\n'
             l_1_each = missing
             yield '</tbody>\n</table>\n'
+        if (environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'windows') and t_2(context.eval_ctx, t_4(context, environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'charts'), 'areas'))):
+            pass
+            yield '<p class="note">'
+            yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'While its history was recorded, memory is divided by what allocated it; the budget above divides it by what held it at the failure, where that is known.'))
+            yield '</p>\n'
         l_1_loop = missing
         for l_1_chart, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'charts'), undefined):
             l_1_svg = resolve('svg')
@@ -1943,7 +1965,7 @@ def timeline(environment):
                     yield '<td data-label="'
                     yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Verdict and cause', _loop_vars=_loop_vars))
                     yield '">'
-                    yield escape(t_2(environment.getattr(l_1_each, 'why')))
+                    yield escape(t_3(environment.getattr(l_1_each, 'why')))
                     yield '</td>'
                 yield '<td data-label="'
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Source', _loop_vars=_loop_vars))
@@ -1963,7 +1985,7 @@ def timeline(environment):
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=26&3=29&4=31&5=34&7=36&9=39&11=49&12=53&17=87&18=92&19=95&20=97&21=105&23=107&24=111&26=118&27=122&29=129&30=133&37=143&39=146&40=148&42=150&44=167&45=171'
+    debug_info = '1=38&3=41&4=43&5=46&7=48&9=51&11=61&12=65&17=98&18=101&20=104&21=109&22=112&23=114&24=122&26=124&27=128&29=135&30=139&32=146&33=150&40=160&42=163&43=165&45=167&47=184&48=188'
     return locals()
 
 
@@ -2187,13 +2209,13 @@ def window(environment):
 
 
 TEMPLATES = {
-    'answer.html.j2': ('fdbb24b495558b10da4e5b73214cb8a210129b97d34005094bd3ecfd299a9966', answer),
+    'answer.html.j2': ('74f35f324d2c824700bf6e52fda59cbfd1e9e0315b2874db6b63b457cf12a436', answer),
     'failure.html.j2': ('cabccdbe6cfa6f5d3de73678a6695ea9bd44819e43e554347f4ceb2493e01fe8', failure),
     'findings.html.j2': ('d08dd023f3ab58b4f30033b5ccda242d571fe4402d9a565c72ef2093b9dc27bf', findings),
     'macros.html.j2': ('0ed8311547df47125524835aa38113bef172d4ed877060b5367ecb170eead1ae', macros),
-    'records.html.j2': ('ae0d7e186d98f007b49ed1a891656935b0088a64eb82a7f5a570e37eb499897d', records),
+    'records.html.j2': ('af7b7f04d8aa03d22150eb6b9259d572c1dd59d9736a28b8d19fb36ce47746ad', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
-    'timeline.html.j2': ('d4ad43613111058c8d71a54d2e9545dd66b7d0fd94df7e9f7a8d985689049f6e', timeline),
+    'timeline.html.j2': ('489e8c0fcbc569239780a7057120597bef5549f553abd90aa99f09f3855c2ef6', timeline),
     'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }
