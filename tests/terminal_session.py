@@ -46,18 +46,16 @@ class Session:
         while words not in self.text:
             left = deadline - time.monotonic()
             assert left > 0, f"{words!r} did not come: {self.text!r}"
-            if select.select([self.screen], [], [], left)[0]:
-                if not self._read():
-                    break
+            if select.select([self.screen], [], [], left)[0] and not self._read():
+                break
         assert words in self.text, self.text
 
     def read_more(self, seconds):
         """What comes within that time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
-            if select.select([self.screen], [], [], left)[0]:
-                if not self._read():
-                    break
+            if select.select([self.screen], [], [], left)[0] and not self._read():
+                break
 
     def type(self, keys):
         os.write(self.screen, keys)
@@ -66,9 +64,8 @@ class Session:
         """The wait status, after reading what is left."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            if select.select([self.screen], [], [], 0.05)[0]:
-                if self._read():
-                    continue
+            if select.select([self.screen], [], [], 0.05)[0] and self._read():
+                continue
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 os.close(self.screen)

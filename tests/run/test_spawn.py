@@ -1,4 +1,4 @@
-"""GIVEN a command that is about to start WHEN ^C or ^Z comes before it has its program THEN it takes effect all the same.
+"""GIVEN a command that is about to start WHEN ^C or ^Z comes before it has its program THEN it takes effect.
 
 The start is held up at one of four moments, of which the test learns by a line.
 """

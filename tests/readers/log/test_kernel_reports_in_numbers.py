@@ -1,4 +1,4 @@
-"""GIVEN thousands of the kernel's reports one after the other WHEN they are read THEN each looks at few lines around."""
+"""GIVEN thousands of the kernel's reports one after the other WHEN they are read THEN each looks at few lines."""
 
 import io
 
