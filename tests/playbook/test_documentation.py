@@ -34,9 +34,10 @@ FORMS = {
     "docs.python.org": r"/3/library/\w+\.html",
     "docs.pytorch.org": r"/(docs/stable|tutorials|torchtune/stable)/[\w./]+\.html",
     "docs.ray.io": r"/en/latest/[\w/-]+\.html",
-    "docs.sglang.io": r"/docs/advanced_features/\w+",
+    "docs.sglang.io": r"/docs/(advanced_features|references)/\w+",
     "docs.vllm.ai": r"/en/((latest|stable)/[\w/]+/|v0\.(\d|10)\.\d/[\w/]+\.html)",
-    "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/[\w.-]+/[\w.-]+/issues/\d+",
+    "github.com": r"/ggml-org/llama\.cpp/blob/master/tools/server/README\.md|/[\w.-]+/[\w.-]+/issues/\d+"
+    r"|/triton-inference-server/server/blob/main/src/command_line_parser\.cc",
     "huggingface.co": r"/docs/(transformers|diffusers|peft|text-generation-inference)/(main/en/)?[\w/]+",
     "kubernetes.io": r"/docs/(concepts|tasks)/[\w/-]+/",
     "learn.microsoft.com": r"/en-us/windows/(wsl/[\w-]+|win32/api/[\w/-]+)",

@@ -33,6 +33,7 @@ WITHOUT = {
     "KV009-half-the-length": OWN_WORDS,
     "NOT005-leave-room": OWN_WORDS,
     "OVH004-fewer-shapes": OWN_WORDS,
+    "OVH004-no-pool-of-its-own": OWN_WORDS,
     "HST004-smaller-results": OWN_WORDS,
     "HST018-keep-less": OWN_WORDS,
     "NOT006-read-the-inner-error": LOOKS,
