@@ -82,17 +82,25 @@ class NvmlProcess:
         return self._ask("traits", (), patience) or ()
 
     def close(self) -> None:
-        """Let the process end, and wait for that briefly; one that sits in the driver ends with this one."""
+        """Let the process end, and kill it where it does not; one that sits in the driver ends with this one."""
         with contextlib.suppress(OSError):
             os.close(self._questions)
-        deadline = time.monotonic() + _END_SECONDS
         with contextlib.suppress(OSError):  # a supervisor reaps what is not the command, and may have been quicker
-            while self._pid and not os.waitpid(self._pid, os.WNOHANG)[0] and time.monotonic() < deadline:
-                time.sleep(0.002)
+            if self._pid and not self._ends_in_time():
+                os.kill(self._pid, signal.SIGKILL)
+                self._ends_in_time()
         with contextlib.suppress(OSError):
             os.close(self._answers)
         self._questions = self._answers = -1
         self.is_open = False
+
+    def _ends_in_time(self) -> bool:
+        deadline = time.monotonic() + _END_SECONDS
+        while not os.waitpid(self._pid, os.WNOHANG)[0]:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+        return True
 
     def _ask(self, what: str, arguments: tuple[object, ...], patience: float) -> Any:
         deadline = time.monotonic() + patience

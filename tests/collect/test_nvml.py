@@ -1,11 +1,12 @@
 import os
+import signal
 import sys
 
 import fake_nvml
 import pytest
 
 from oomdoctor.collect.nvml import Nvml
-from oomdoctor.collect.nvml_process import read_devices
+from oomdoctor.collect.nvml_process import NvmlProcess, read_devices
 
 GIB = 1 << 30
 DEVICE = {
@@ -97,3 +98,10 @@ def test_versions(monkeypatch):
     assert nvml.versions() == {"nvidia-driver": "550.54.15", "cuda-driver": "12.4"}
     nvml.close()
     assert nvml.read() == ()
+
+
+def test_a_process_of_nvml_that_does_not_end_is_killed_at_the_close():
+    asked = NvmlProcess()
+    os.kill(asked._pid, signal.SIGSTOP)
+    asked.close()
+    assert not os.path.exists(f"/proc/{asked._pid}")
