@@ -5,10 +5,9 @@ Blocks of one size leave holes that the next of them fills; blocks of many sizes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from ..model.failed_request import Churned
 from ..model.snapshot import Snapshot
 from .fragmentation import pools_of_blocks
 from .owners import Ownership
@@ -19,34 +18,19 @@ _MOST = 8
 """Of owners that are counted."""
 
 
-@dataclass(frozen=True)
-class Churn:
-    """The blocks of one owner that were allocated and freed within the recording, up to the failure."""
-
-    owner: str
-    hole_bytes: int
-    """Of the holes in which one of its blocks was the last to be freed."""
-    holes: int
-    freed: int
-    sizes: int
-    """Different sizes that were asked for."""
-    smallest_bytes: int
-    largest_bytes: int
-
-
-def churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churn, ...]:
+def churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churned, ...]:
     """By owner, who left most first; `then` is the state after `event`, in which the request failed.
 
     Holes in which nothing was freed within the recording are nobody's.
     """
     key = (f"churn {request.requested_bytes} {event}", request.device)
-    found: tuple[Churn, ...] | None = then.derived.get(key)
+    found: tuple[Churned, ...] | None = then.derived.get(key)
     if found is None:
         found = then.derived[key] = _churn(ownership, then, request, event)
     return found
 
 
-def _churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churn, ...]:
+def _churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -> tuple[Churned, ...]:
     blocks, lifetimes = then.blocks, ownership.replay.lifetimes
     own_pool, own_kind, own_stream = pools_of_blocks(then, request)
     here = (then.segments.device[blocks.segment] == request.device) & (blocks.state == 0)
@@ -76,7 +60,7 @@ def _churn(ownership: Ownership, then: Snapshot, request: Request, event: int) -
         asked = lifetimes.asked_bytes[fresh[owners == number[owner]]]
         if len(asked):
             found.append(
-                Churn(
+                Churned(
                     owner=owner,
                     hole_bytes=sum(sizes),
                     holes=len(sizes),

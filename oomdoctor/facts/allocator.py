@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..allocator.churn import Churn, churn
+from ..allocator.churn import churn
 from ..allocator.consistency import broken_segments
 from ..allocator.fragmentation import Fragmentation, fragmentation
 from ..allocator.owners import Ownership, ownership_of
@@ -20,6 +20,7 @@ from ..language import N_
 from ..model.events import EventKind
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
+from ..model.failed_request import Churned
 from ..model.run import DeviceOomRecord
 from ..model.snapshot import Snapshot, SnapshotOom
 from ..model.source import Source
@@ -242,7 +243,7 @@ def _put_state(
     facts.put("allocator.peak_reserved_bytes", allocator.peak_reserved_bytes, source, member)
 
 
-def _put_churn(found: tuple[Churn, ...], source: Source, member: str, facts: FactSet) -> None:
+def _put_churn(found: tuple[Churned, ...], source: Source, member: str, facts: FactSet) -> None:
     """Who left most of the holes, where that were blocks of many sizes that came and went."""
     most = next((each for each in found if each.sizes >= _MANY_SIZES), None)
     if most is None or 2 * most.hole_bytes < sum(each.hole_bytes for each in found):

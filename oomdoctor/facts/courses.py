@@ -8,6 +8,7 @@ part, named so.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -161,17 +162,6 @@ def _states(run: RunRecord, index: int) -> dict[int | None, list[AllocatorState]
     return {pid: sorted(states, key=lambda state: state.time_seconds) for pid, states in found.items()}
 
 
-def _first_after(run: RunRecord, readings: Sequence[DeviceReading]) -> int:
-    low, high = 0, len(readings)
-    while low < high:
-        middle = (low + high) // 2
-        if is_until_failure(run, readings[middle].time_seconds):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @dataclass
 class _Looks:
     """The driver's looks at one device."""
@@ -191,7 +181,8 @@ class _Looks:
         ]
         readings.sort(key=lambda reading: reading.time_seconds or 0.0)
         # Of a day's looks few need be asked: once one is after the failure, so are all that follow.
-        readings = readings[: _first_after(run, readings)]
+        after = bisect_left(readings, True, key=lambda reading: not is_until_failure(run, reading.time_seconds))
+        readings = readings[:after]
         total = next((reading.total_bytes for reading in readings if reading.total_bytes), None)
         if len(readings) < 2 or total is None:
             return None

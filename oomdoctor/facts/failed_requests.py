@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
-from ..model.failed_request import Churned, FailedRequest, InTheWay, Pinning, Room, Unused
+from ..model.failed_request import FailedRequest, InTheWay, Pinning, Room, Unused
 from ..model.snapshot import BLOCK_STATES, Snapshot
 from .allocator import failed_request, latest_oom, moment, state_then
 from .deriver import device_member
@@ -46,7 +46,7 @@ def failed_requests(evidence: Evidence, facts: FactSet) -> tuple[FailedRequest, 
                 found.append(
                     replace(
                         failed,
-                        churn=tuple(Churned(**asdict(each)) for each in came_and_went[:_MOST_OWNERS]),
+                        churn=came_and_went[:_MOST_OWNERS],
                         undone=then.undone,
                         may_be_more_bytes=then.may_be_more_bytes,
                     )

@@ -64,11 +64,18 @@ def _pasted_command(evidence: Evidence) -> str | None:
 
 def others(evidence: Evidence) -> tuple[Evidence, ...]:
     """The rest, a piece each: the other runs with what is theirs, what is nobody's, the other kind of failure."""
-    return tuple(_parts(evidence)[1:])
+    return _parts(evidence)[1:]
 
 
-def _parts(evidence: Evidence) -> list[Evidence]:
+def _parts(evidence: Evidence) -> tuple[Evidence, ...]:
     """The piece that the report is about, then the others, in the order of the input."""
+    found: tuple[Evidence, ...] | None = evidence.derived.get("parts")
+    if found is None:
+        found = evidence.derived["parts"] = tuple(_cut(evidence))
+    return found
+
+
+def _cut(evidence: Evidence) -> list[Evidence]:
     if not evidence.runs:
         starts = (start for piece in _by_kind(evidence) for start in _by_start(piece))
         return [episode for start in starts for episode in by_episode(start)]

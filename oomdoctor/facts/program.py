@@ -42,7 +42,7 @@ def _told(evidence: Evidence) -> Iterator[tuple[str | None, Source]]:
     for event in reversed(evidence.of_kind(EventKind.HOST_ALLOCATION_FAILED)):
         yield _OF_ALLOCATOR.get(event.word("allocator") or ""), event.source
     for run in evidence.runs:
-        if any(True for _ in run.exceptions) or run.device_ooms:
+        if run.exceptions or run.device_ooms:
             yield "python", Source(path=run.path, record="probe")
         yield _language_of(run.command[0] if run.command else ""), Source(path=run.path, record="command")
     for event in reversed(evidence.of_kind(EventKind.KERNEL_OOM)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from .devices import DeviceReading
 from .diagnosis import Excerpt, InputRecord
@@ -26,6 +27,8 @@ class Evidence:
     """The launch line: of the run, or as the user gave it, or as the log shows it."""
     card_bytes: int | None = None
     """The size of the card, as the user gave it."""
+    derived: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    """What was computed of it once for all who ask, as in `Snapshot`; a copy with other parts begins anew."""
 
     def of_kind(self, *kinds: EventKind) -> tuple[LogEvent, ...]:
         """The events of these kinds, in order."""

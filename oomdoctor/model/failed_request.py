@@ -98,9 +98,9 @@ class Churned:
     """Of the holes in which a block of its was the last to be freed."""
     holes: int
     freed: int
-    """Its blocks that were allocated and freed within the recording."""
+    """Its blocks that were allocated and freed within the recording, up to the failure."""
     sizes: int
-    """Of how many sizes these were."""
+    """Of how many sizes these were asked for."""
     smallest_bytes: int
     largest_bytes: int
 
