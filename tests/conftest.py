@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Collection
 from functools import cache
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # (pytest-xdist issues 784, 1323, 1378): the run ends instead, and names the test during which the worker died.
     if getattr(config.option, "maxworkerrestart", 0) is None:
         config.option.maxworkerrestart = "0"
+    _take_signals_as_a_terminal_gives_them()
     _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
     _read_shipped_rules_once()
     # How long one example takes says more of the machine than of the code.
@@ -72,6 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _rank(folder: str) -> int:
     return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+def _take_signals_as_a_terminal_gives_them() -> None:
+    """Under `nohup`, or in the background of a script, some are ignored, and what tests start would inherit that."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def _keep_bytecode(folder: Path) -> None:

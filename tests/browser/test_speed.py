@@ -11,6 +11,8 @@ from report.large import large
 
 from oomdoctor.report import render
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def largest(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extended import extended_but
 from on_device import Device
 
 from oomdoctor.estimate.adapters import Lora
@@ -45,7 +46,9 @@ def measured(device: Device, config: dict[str, Any], **settings: object) -> tupl
 
 
 @pytest.mark.parametrize(
-    ("batch", "length"), [(1, 512), (16, 2048), (4, 8192), (64, 1024)], ids=lambda value: str(value)
+    ("batch", "length"),
+    extended_but([(1, 512), (16, 2048), (4, 8192), (64, 1024)], (16, 2048)),
+    ids=lambda value: str(value),
 )
 def test_the_peak_of_decoding_with_a_cache(device_with: Callable[..., Device], batch: int, length: int) -> None:
     device = device_with(memory_bytes=(80 * GIB,))

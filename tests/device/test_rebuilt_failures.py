@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from extended import extended_but
 from on_device import Device
 
 from oomdoctor.diagnose import diagnose
@@ -58,12 +59,15 @@ torch.cuda.empty_cache()
 
 @pytest.mark.parametrize(
     ("settings", "ring", "later"),
-    [
-        ("expandable_segments:False", 100_000, ""),
+    extended_but(
+        [
+            ("expandable_segments:False", 100_000, ""),
+            ("expandable_segments:False", 100_000, LATER),
+            ("expandable_segments:True", 100_000, LATER),
+            ("expandable_segments:False,roundup_power2_divisions:4", 100_000, LATER),
+        ],
         ("expandable_segments:False", 100_000, LATER),
-        ("expandable_segments:True", 100_000, LATER),
-        ("expandable_segments:False,roundup_power2_divisions:4", 100_000, LATER),
-    ],
+    ),
 )
 def test_the_state_at_the_failure_is_rebuilt(
     settings: str, ring: int, later: str, device_with: Callable[..., Device], tmp_path: Path

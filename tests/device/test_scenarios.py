@@ -17,6 +17,7 @@ from closing import CONTEXT, INSIDE, LIBRARY_HANDLE, check_closes, check_inside,
 from emulation.cards import MIB
 from emulation.scenario import Scenario, load, machine_of, names
 from emulation.wheel import DEFAULT_TORCH, FURTHER_TORCH, environment
+from extended import extended_but
 
 from oomdoctor.bundle.read import StoredBundle, read_bundle
 from oomdoctor.diagnose import diagnose
@@ -31,10 +32,7 @@ OF_EACH_KIND = (
 )  # fmt: skip
 """Run with each torch: the rest differ in what is done, not in what torch is asked for."""
 
-IN_SHORT = (
-    "kv_growth", "losses_kept", "one_of_two_cards", "optimizer_state", "other_process", "random_frees",
-    "ranks_on_card_0", "spawn_worker",
-)  # fmt: skip
+IN_SHORT = ("kv_growth", "losses_kept", "other_process", "random_frees", "ranks_on_card_0")
 """Of the default suite; `make test-extended` runs the others."""
 
 WRAPPER = (sys.executable, "-c", "from oomdoctor.cli.main import main; main()", "run")
@@ -71,9 +69,7 @@ class Outcome:
         return list(found.values())
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in IN_SHORT else pytest.param(name, marks=pytest.mark.extended) for name in names()]
-)
+@pytest.mark.parametrize("name", extended_but(names(), *IN_SHORT))
 def test_what_was_planted_is_what_is_found(name: str, tmp_path: Path) -> None:
     _check(_run(load(name), tmp_path / "incident", DEFAULT_TORCH))
 

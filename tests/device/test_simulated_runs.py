@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from emulation.scenario import FOLDER, Scenario, load, machine_of, names
 from emulation.wheel import environment
+from extended import extended_but
 from on_device import Device, clean_environment
 
 from oomdoctor.allocator.simulation.recording import Kind
@@ -115,9 +116,7 @@ def figures(simulation: Simulation) -> str:
     return f"{trust.placed_alike} of {trust.requests} requests placed alike, {segments}"
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in IN_SHORT else pytest.param(name, marks=pytest.mark.extended) for name in SCENARIOS]
-)
+@pytest.mark.parametrize("name", extended_but(SCENARIOS, *IN_SHORT))
 def test_the_model_does_what_torch_does_with_and_without_expandable_segments(
     name: str, device_with: Callable[..., Device], tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -282,7 +281,7 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.extended) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", extended_but([1, 2, 3], 1))
 def test_every_setting_does_what_torch_does_and_foretells_every_other(
     seed: int, device_with: Callable[..., Device], tmp_path: Path
 ) -> None:

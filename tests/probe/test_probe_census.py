@@ -10,6 +10,7 @@ import json
 
 import pytest
 from counted import MIB, PRELUDE, groups, run, taken, told
+from extended import extended_but
 from watched import Harness
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
@@ -296,11 +297,10 @@ tensors = [mib() for _ in range(3)]
 
 @pytest.mark.parametrize(
     ("allowed", "cut", "looks"),
-    [
-        (0.015, "the pass over all objects", 40),
+    extended_but(
+        [(0.015, "the pass over all objects", 40), (0.05, "the walk from variables", 80), (1000.0, None, 100000)],
         (0.05, "the walk from variables", 80),
-        (1000.0, None, 100000),
-    ],
+    ),
 )
 def test_it_stops_when_its_time_is_over_and_says_so(
     harness: Harness, allowed: float, cut: str | None, looks: int

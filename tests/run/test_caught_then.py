@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from extended import extended_but
 from harness import PYTHON
 
 from oomdoctor.diagnose.pipeline import diagnose
@@ -61,7 +62,7 @@ def test_not_caught_it_is_the_end(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the request is larger than an address space of Linux")
-@pytest.mark.parametrize("count", ["1 << 48", "1 << 44"])
+@pytest.mark.parametrize("count", extended_but(["1 << 48", "1 << 44"], "1 << 44"))
 @pytest.mark.parametrize("end", ["", "SIGKILL"])
 def test_torchs_allocator_of_the_host(tmp_path, count, end):
     pytest.importorskip("torch")
