@@ -35,6 +35,7 @@ def processes(device: Device) -> dict[int, int]:
     return answer
 
 
+@pytest.mark.extended
 def test_free_memory_is_what_nobody_holds(device: Device) -> None:
     lines = device.printed("""
 print(*torch.cuda.mem_get_info())
@@ -153,6 +154,7 @@ def test_what_a_killed_process_held_is_free_again(device: Device) -> None:
     assert device.run("torch.empty(20 << 30, dtype=torch.uint8, device='cuda')").returncode == 0
 
 
+@pytest.mark.extended
 def test_processes_killed_at_any_instant_leave_the_card_usable(device: Device) -> None:
     for _ in range(10):
         running = [device.start("", then="while True: cuda.cudaFree(malloc(64 << 20))") for _ in range(2)]
@@ -219,6 +221,7 @@ def test_torch_counts_the_visible_devices(device_with: Callable[..., Device]) ->
     assert device.printed(text, CUDA_VISIBLE_DEVICES="1") == "1 8"
 
 
+@pytest.mark.extended
 def test_expandable_segments_take_and_give_back(device: Device) -> None:
     answer = device.printed(
         """
@@ -247,6 +250,7 @@ def test_a_memory_fraction_is_kept(device: Device) -> None:
     assert "6.00 GiB allowed" in ended.stderr
 
 
+@pytest.mark.extended
 def test_the_drivers_own_pool_runs_out_too(device: Device) -> None:
     ended = device.run(
         "held = [torch.empty(5 << 30, dtype=torch.uint8, device='cuda') for _ in range(9)]",
@@ -302,6 +306,7 @@ print([tuple(one["segment_pool_id"]) != (0, 0) for one in torch.cuda.memory_snap
     assert sorted(ast.literal_eval(answer)) == [False, True]
 
 
+@pytest.mark.extended
 def test_training_runs(device: Device) -> None:
     device.printed("""
 from torch import nn
@@ -356,6 +361,7 @@ def test_emulate_ends_as_the_command_does(command: list[str], status: int) -> No
     assert ended.returncode == status
 
 
+@pytest.mark.extended
 def test_invocations_share_a_card_when_told_to(tmp_path: Path) -> None:
     shared = [sys.executable, str(EMULATE), "--shared", str(tmp_path / "card"), "--memory", "8GiB", "--"]
     hold = f"{RUNTIME}\nheld = malloc(5 << 30); print(1, flush=True); sys.stdin.read()"

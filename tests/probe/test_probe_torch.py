@@ -312,6 +312,7 @@ def test_nothing_is_initialised_by_the_probe(harness: Harness) -> None:
     assert ended.stdout == b"False []\n"
 
 
+@pytest.mark.extended
 def test_a_search_for_the_largest_batch_does_not_fill_the_disk(harness: Harness) -> None:
     write_stub(harness.folder, "2.14")
     text = """

@@ -9,6 +9,7 @@ import signal
 import subprocess
 
 import pytest
+from extended import extended_but
 from harness import PYTHON, clean_environment, wait_until
 
 HELD_UP = """
@@ -65,7 +66,7 @@ def starting(tmp_path, request):
     process.wait()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", extended_but([signal.SIGINT, signal.SIGTERM, signal.SIGUSR1], signal.SIGINT))
 @pytest.mark.parametrize("send", [os.killpg, os.kill])
 def test_a_signal_during_the_start_ends_the_command(starting, send, number):
     send(starting.pid, number)

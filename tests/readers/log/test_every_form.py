@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 import pytest
+from extended import extended_but
 
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.readers.log.engine import read_log
@@ -91,7 +92,7 @@ _SHELL_ALONE = ("Killed", "Bus error", "MemoryError")
 """What a shell or Python prints with nothing before it; loggers do not."""
 
 
-@pytest.mark.parametrize("name", PREFIXES)
+@pytest.mark.parametrize("name", extended_but(PREFIXES, "all together", "progress bar", "tracing"))
 def test_a_prefix_changes_nothing(name: str) -> None:
     place = list(PREFIXES).index(name)
     for form in FORMS[place % 5 :: 5]:
