@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -86,10 +87,15 @@ def _with(incident: Incident, findings: Sequence[Finding], verdict: Verdict) -> 
 
 
 def of_other_failures(incidents: Sequence[Incident], in_focus: Sequence[Incident]) -> list[str]:
-    """Sentences about the failures of the input that the report is not about."""
+    """Sentences about the failures of the input that the report is not about; what is said of several, once."""
     others = [each for each in incidents if not any(same_incident(each, one) for one in in_focus)]
-    said = [_told(each) for each in others[:_MOST_NAMED]]
-    left = len(others) - _MOST_NAMED
+    alike = Counter(_told(each) for each in others[:_MOST_EXPLAINED])
+    said = []
+    for sentence, times in list(alike.items())[:_MOST_NAMED]:
+        said.append(sentence)
+        if times > 1:
+            said.append(ngettext("It came {times} time.", "It came {times} times.", times).format(times=times))
+    left = len(others) - sum(list(alike.values())[:_MOST_NAMED])
     if left > 0:
         more = ngettext("The input holds {number} more failure.", "The input holds {number} more failures.", left)
         said.append(more.format(number=left))
