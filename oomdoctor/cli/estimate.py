@@ -28,6 +28,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.command(cls=SpokenCommand)
 @click.argument("model", type=NamedPath(path_type=Path))
 @click.option("--gpu", callback=size_option, metavar="SIZE", required=True, help="Memory of one card: 80GiB.")
+@click.option("--card", help="Name of the card, where an engine goes by it: on an A100 vLLM takes smaller steps.")
 @click.option("--context", type=_COUNT, help="Tokens of a request, prompt and answer. Default: the model's longest.")
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
 @click.option("--lengths", type=NamedPath(path_type=Path), help="Lengths of requests: one a line, or length and count.")
@@ -134,9 +135,8 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
 
 _ONLY_INFERENCE = (
-    "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla", "no_hybrid",
-    "no_prefix_cache",
-    "step_tokens", "fraction", "graphs",
+    "card", "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla",
+    "no_hybrid", "no_prefix_cache", "step_tokens", "fraction", "graphs",
 )  # fmt: skip
 _ONLY_TRAINING = (
     "optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing", "bucket_view", "lora",
@@ -177,11 +177,11 @@ def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, 
 
 def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.answer import answer_of, default_context
-    from ..estimate.budget import Settings
     from ..estimate.dtypes import element_type
     from ..estimate.engines import LLAMA_CPP, cache_type_refused, engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
     from ..estimate.loading import as_engine_loads
+    from ..estimate.settings import Settings
 
     lengths = read_lengths(asked["lengths"]) if asked["lengths"] is not None else None
     if lengths is not None and asked["context"] is not None:
@@ -231,6 +231,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
         packed_latent=packed,
         prefix_states=False if asked["no_prefix_cache"] else None,
         gpu_layers=asked["gpu_layers"],
+        card=asked["card"],
     )
     answer = answer_of(model, settings, lengths)
     if chosen == "json":

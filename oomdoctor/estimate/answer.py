@@ -11,7 +11,6 @@ from ..model.units import format_bytes
 from .architecture import Attention
 from .budget import (
     Budget,
-    Settings,
     budget_of,
     cache_settings,
     largest_concurrency,
@@ -21,13 +20,14 @@ from .budget import (
     total_at,
     weights_of_rank,
 )
-from .engines import LLAMA_CPP, TRANSFORMERS, VLLM, drops_what_slid_out
+from .engines import LLAMA_CPP, TRANSFORMERS, VLLM, drops_what_slid_out, goes_by_name
 from .grid import Grid, grid_of
 from .kv_cache import bytes_per_token, has_raised_pages, page_tokens, sequence_bytes
 from .lengths import Lengths
 from .model_input import Model
 from .parameters import count_parameters
 from .serving import not_served
+from .settings import Settings
 from .tensors import tokens_within
 
 UNTOLD_CONTEXT = 4096
@@ -246,6 +246,13 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
         notes.append(_(_WINDOW_NOTES[settings.engine.name]) if dropped else _(
             "SGLang keeps every token in the windowed layers of this family: only some families' have a smaller pool"
         ))  # fmt: skip
+    unnamed = settings.card is None and goes_by_name(settings.capacity_bytes)
+    if settings.engine is VLLM and settings.step_assumed and unnamed:
+        notes.append(
+            _("on an A100 or a GB10 vLLM puts {tokens} tokens into a step; name the card (--card A100)").format(
+                tokens=f"{settings.engine.step_tokens:,}"
+            )
+        )
     if settings.engine is VLLM and settings.fraction is None:
         notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
     return tuple(notes)
@@ -279,7 +286,10 @@ _WINDOW_NOTES = {
     "transformers": N_(
         "transformers drops what slid out of a window since 4.56; before, windowed layers keep every token"
     ),
-    "vllm": N_("without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid)"),
+    "vllm": N_(
+        "without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid); before 0.26 its"
+        " windows held one step, not two"
+    ),
     "sglang": N_("SGLang gives windowed layers a pool of 0.8 of the tokens (--swa-full-tokens-ratio)"),
     "llama.cpp": N_("llama.cpp keeps every token in windowed layers with --swa-full (--no-hybrid)"),
 }

@@ -108,6 +108,8 @@ class Architecture:
     """What the configuration leaves to its class, and which value that class has."""
     kept_assumed: bool = False
     """Whether one of these is about what is kept for each sequence."""
+    sharing: tuple[Cache, ...] = ()
+    """Of layers that read the keys and values of an earlier one: what they would keep without."""
 
     @property
     def assumed(self) -> bool:

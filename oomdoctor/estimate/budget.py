@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from ..errors import InputRefused
 from ..language import N_, _
 from ..model.units import MIB, format_bytes
 from .activations import inference_activations, step_size
 from .architecture import Attention, CrossAttention, Latent
-from .dtypes import ElementType, element_type
+from .dtypes import element_type
 from .engines import (
     LLAMA_CPP,
     RANK_BYTES,
-    SGLANG_WINDOW_SHARE,
     TRANSFORMERS,
     VLLM,
-    Engine,
     drops_what_slid_out,
-    usual_step_tokens,
+    goes_by_name,
 )
 from .kv_cache import (
     CacheSettings,
@@ -34,10 +30,10 @@ from .kv_cache import (
 )
 from .model_input import Model
 from .parameters import divided_parameters
+from .parts import ASSUMED, COMPUTED, MEASURED, Part, measured_part, weakest
 from .placement import card_bytes, fullest_card_bytes, layers_on_card
+from .settings import Settings
 
-COMPUTED, MEASURED, ASSUMED = N_("computed"), N_("measured"), N_("assumed")
-_FROM_WEAKEST = (ASSUMED, COMPUTED, MEASURED)
 FITS, TIGHT, NO = "fits", "tight", "no"
 WORKSPACE_BYTES = 32 * MIB
 """cuBLAS's workspace as torch sizes it on Hopper; 8 MiB on older cards."""
@@ -45,91 +41,6 @@ _MOST_TOKENS = 1 << 34
 _SEGMENT_BYTES = 2 * MIB
 RESERVE = 0.1
 """Of what is allocated, what torch's allocator held beyond it at most in loops that decode (tests/device)."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the estimate is for."""
-
-    engine: Engine
-    capacity_bytes: int
-    """Of one device."""
-    context: int
-    concurrency: int
-    headroom: float = 0.1
-    """The least share of the card that is to be left."""
-    comfort: float | None = None
-    """A larger share, beside which everything is told as well; None: one is enough."""
-    tensor_parallel: int = 1
-    fraction: float | None = None
-    keys: ElementType | None = None
-    """Element type of keys; None: that of the model."""
-    values: ElementType | None = None
-    states: ElementType | None = None
-    step_tokens: int | None = None
-    overhead_bytes: int | None = None
-    """Measured; None: assumed for the engine."""
-    overhead_source: str = "--overhead"
-    """Who measured it."""
-    graph_bytes: int | None = None
-    expanded: bool = False
-    hybrid: bool = True
-    packed_latent: bool = False
-    prefix_states: bool | None = None
-    """Whether vLLM's prefix cache holds states, two a request instead of one; None: as its default is."""
-    gpu_layers: int | None = None
-    """Layers that llama.cpp puts on cards, the output counted as one; None: all."""
-    window_share: Fraction = SGLANG_WINDOW_SHARE
-    """SGLang's `--swa-full-tokens-ratio`."""
-    steps_at_once: int = 2
-    """Steps of vLLM that are under way at once: two with asynchronous scheduling, which is its default."""
-
-    @property
-    def most_step_tokens(self) -> int | None:
-        """Tokens of the largest step; None: a whole prompt of every sequence."""
-        return self.step_tokens or usual_step_tokens(self.engine, self.capacity_bytes)
-
-    @property
-    def step_assumed(self) -> bool:
-        """Whether the largest step is what the engine takes on a card of this size, which its versions change."""
-        return self.step_tokens is None and bool(self.engine.larger_steps)
-
-    @property
-    def limit_bytes(self) -> int:
-        """What the engine may take of the device."""
-        return int(self.capacity_bytes * (self.engine.fraction if self.fraction is None else self.fraction))
-
-    @property
-    def limit_known(self) -> str:
-        """How the share is known that this is of the card: an engine's own changes between versions."""
-        return ASSUMED if self.fraction is None and self.engine.fraction_name else COMPUTED
-
-    @property
-    def safe_bytes(self) -> int:
-        """What leaves the headroom asked for."""
-        return min(self.limit_bytes, int(self.capacity_bytes * (1 - self.headroom)))
-
-    @property
-    def headrooms(self) -> tuple[float, ...]:
-        """Those asked for, the least first."""
-        return (self.headroom,) if self.comfort is None else (self.headroom, self.comfort)
-
-    def leaves(self, total_bytes: int) -> float | None:
-        """The most of the headrooms asked for that so many bytes leave; None: not even the least."""
-        kept = [each for each in self.headrooms if total_bytes <= replace(self, headroom=each).safe_bytes]
-        return kept[-1] if kept else None
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of the budget."""
-
-    name: str
-    bytes: int
-    formula: str
-    inputs: tuple[tuple[str, int | str], ...]
-    known: str
-    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,17 +75,6 @@ class Budget:
 def headroom_inputs(capacity_bytes: int, total_bytes: int) -> tuple[tuple[str, int | str], ...]:
     """What is left is the card less the parts."""
     return ((N_("bytes of the card"), capacity_bytes), (N_("bytes of all parts"), total_bytes))
-
-
-def weakest(parts: Iterable[Part]) -> str:
-    """How a sum is known: no better than the part of it that is known worst. What is nothing adds no doubt."""
-    known = {part.known for part in parts if part.bytes}
-    return next((each for each in _FROM_WEAKEST if each in known), COMPUTED)
-
-
-def assumed_bytes(parts: Iterable[Part]) -> int:
-    """How much of a sum is assumed."""
-    return sum(part.bytes for part in parts if part.known == ASSUMED)
 
 
 WEIGHTS, OVERHEAD, CACHE, ACTIVATIONS, WORKSPACE, GRAPHS = (
@@ -435,14 +335,16 @@ def _activations(model: Model, settings: Settings, kept: CacheSettings) -> Part:
         inputs.append((N_("bytes of the prompts in windowed layers"), prompt))
     usual = settings.step_assumed and step.tokens == settings.most_step_tokens
     known = ASSUMED if usual or model.architecture.assumed or _lacks_widths(model) else COMPUTED
-    source = (
-        _("{tokens} tokens are what {engine} puts into a step on a card of this size, assumed (--step-tokens)").format(
-            tokens=f"{step.tokens:,}", engine=settings.engine.name
-        )
-        if usual
-        else _("the engine's largest step")
-    )
+    source = _usual_step(settings, step.tokens) if usual else _("the engine's largest step")
     return Part(ACTIVATIONS, size, formula, tuple(inputs), known, source)
+
+
+def _usual_step(settings: Settings, tokens: int) -> str:
+    """What the largest step is taken from, in words."""
+    said = _("{tokens} tokens are what {engine} puts into a step on a card of this size, assumed (--step-tokens)")
+    if settings.engine is VLLM and settings.card is not None and goes_by_name(settings.capacity_bytes):
+        said = _("{tokens} tokens are what {engine} puts into a step on {card}, assumed (--step-tokens)")
+    return said.format(tokens=f"{tokens:,}", engine=settings.engine.name, card=settings.card)
 
 
 def _lacks_widths(model: Model) -> bool:
@@ -466,11 +368,6 @@ def _graphs(settings: Settings) -> Part:
         (("engine", settings.engine.name), (N_("bytes of the default set"), size)),
         ASSUMED,
     )
-
-
-def measured_part(name: str, size: int, source: str) -> Part:
-    """A part whose size somebody measured."""
-    return Part(name, size, _("as measured"), ((N_("measured bytes"), size),), MEASURED, source)
 
 
 def _binds(parts: tuple[Part, ...], total: int, settings: Settings, model: Model) -> str:

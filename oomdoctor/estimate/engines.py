@@ -76,6 +76,15 @@ RANK_BYTES = 900 * MIB
 """What communication between the ranks of a tensor-parallel group takes on each, assumed."""
 
 
+_SMALL_STEPS = ("a100", "gb10", "dgx spark")
+_LARGEST_STEPS_BYTES = 160 * GIB
+
+
+def goes_by_name(capacity_bytes: int) -> bool:
+    """Whether vLLM looks at the name of a card of this size as it chooses its step."""
+    return 70 * GIB <= capacity_bytes < _LARGEST_STEPS_BYTES
+
+
 def drops_what_slid_out(engine: Engine, family: str) -> bool:
     """Whether windowed layers of the family may keep less than all tokens.
 
@@ -87,11 +96,14 @@ def drops_what_slid_out(engine: Engine, family: str) -> bool:
     return engine is not SGLANG or family in _SGLANG_DROPS
 
 
-def usual_step_tokens(engine: Engine, capacity_bytes: int) -> int | None:
+def usual_step_tokens(engine: Engine, capacity_bytes: int, card: str | None = None) -> int | None:
     """Most tokens of a step where nothing sets it, by the card; None: a whole prompt of every sequence.
 
-    vLLM 0.33 `EngineArgs.get_batch_defaults` of a server (an A100 has the small one), SGLang 0.5.23 `memory_hook.py`.
+    vLLM 0.33 `EngineArgs.get_batch_defaults` of a server, which goes by the name of the card too: an A100 and a GB10
+    (DGX Spark) have the small one whatever their memory; SGLang 0.5.23 `memory_hook.py`, by memory alone.
     """
+    if engine is VLLM and goes_by_name(capacity_bytes) and any(each in (card or "").lower() for each in _SMALL_STEPS):
+        return engine.step_tokens
     return next((tokens for least, tokens in engine.larger_steps if capacity_bytes >= least), engine.step_tokens)
 
 

@@ -89,6 +89,7 @@ class _Metadata:
             family=self._family,
             layers=layers,
             caches=tuple(caches[: len(caches) - shared]),
+            sharing=tuple(caches[len(caches) - shared :]),
             hidden=hidden,
             heads=heads or None,
             head_width=width or head_width_of(hidden, heads),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .budget import Settings, budget_of, largest_concurrency, largest_context
+from .budget import budget_of, largest_concurrency, largest_context
 from .model_input import Model
+from .settings import Settings
 
 _CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SHORTEST, _MOST_CONTEXTS, _MOST_ROWS = 512, 6, 8

@@ -63,12 +63,13 @@ def architecture_of(config: object, where: str) -> Architecture:
                 where=where, family=repr(family)
             )
         )
+    sharing: tuple[Cache, ...] = ()
     if family in ENCODER_DECODERS:
         layers, caches = decoder_of_pair(family, fields)
     elif family == "mllama_text_model":
         layers, caches = _with_images(family, fields, outer)
     else:
-        layers, caches = layer_count_of(family, fields), _caches(family, fields)
+        layers, (caches, sharing) = layer_count_of(family, fields), _caches(family, fields)
     kept_assumed = bool(fields.assumed)
     states = fields.element("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
     return Architecture(
@@ -91,6 +92,7 @@ def architecture_of(config: object, where: str) -> Architecture:
         state_dtype=None if states is None else states.name,
         unknown=unknown,
         kept_assumed=kept_assumed,
+        sharing=sharing,
         assumptions=tuple(dict.fromkeys(fields.assumed)),
     )
 
@@ -123,12 +125,15 @@ def _shared(outer: dict[str, Any]) -> dict[str, Any]:
     return {name: outer[name] for name in ("torch_dtype", "dtype", "tie_word_embeddings") if name in outer}
 
 
-def _caches(family: str, fields: Fields) -> tuple[Cache, ...]:
+def _caches(family: str, fields: Fields) -> tuple[tuple[Cache, ...], tuple[Cache, ...]]:
+    """What the layers keep, and what those would keep that read an earlier layer's keys and values."""
     layers = layer_count_of(family, fields)
     kinds = _kinds(family, fields, layers)
     shared = fields.at_most("num_kv_shared_layers", layers, "num_hidden_layers")
-    caches: list[Cache] = []
-    for layer, kind in enumerate(kinds[: layers - shared]):
+    own: list[Cache] = []
+    sharing: list[Cache] = []
+    for layer, kind in enumerate(kinds):
+        caches = own if layer < layers - shared else sharing
         known = kind in _ATTENTION or kind in STATE_KINDS or kind in _NOTHING or kind in _BOTH
         if not known:
             raise InputRefused(
@@ -140,7 +145,7 @@ def _caches(family: str, fields: Fields) -> tuple[Cache, ...]:
             caches.append(state_layer(family, fields))
         if kind in _ATTENTION or kind in _BOTH:
             caches.append(attention_layer(family, fields, FULL if kind in _BOTH else kind, layer))
-    return tuple(caches)
+    return tuple(own), tuple(sharing)
 
 
 def _kinds(family: str, fields: Fields, layers: int) -> list[str]:

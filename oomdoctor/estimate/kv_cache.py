@@ -15,7 +15,8 @@ Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages with
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -172,7 +173,7 @@ def tokens_kept(cache: Cache, settings: CacheSettings, context: int, page: int |
 
 def layers_in_words(architecture: Architecture, settings: CacheSettings) -> tuple[str, ...]:
     """What goes into the bytes of a token and of a sequence: a phrase for each kind of layer."""
-    return tuple(f"{layers} x {_layer_in_words(cache, settings)}" for cache, layers in architecture.alike)
+    return tuple(f"{layers} x {_layer_in_words(cache, settings)}" for cache, layers in _kept(architecture, settings))
 
 
 def _layer_in_words(cache: Cache, settings: CacheSettings) -> str:
@@ -224,7 +225,18 @@ def _of_one_card(architecture: Architecture, settings: CacheSettings) -> Iterato
     """The different caches and how many layers of each a card has: all, or its share of the layers, rounded up."""
     cards = settings.tensor_parallel if settings.engine.divides_layers else 1
     group = layers_of_group(architecture, settings)
-    return ((cache, group * -(-layers // (group * cards))) for cache, layers in architecture.alike)
+    return ((cache, group * -(-layers // (group * cards))) for cache, layers in _kept(architecture, settings))
+
+
+def _kept(architecture: Architecture, settings: CacheSettings) -> Iterable[tuple[Cache, int]]:
+    """The different caches and how many layers have each.
+
+    SGLang's pools have rows for layers that read an earlier one's keys and values too, which nobody writes (0.5.23
+    `pool_configurator.py` counts the layers; start-up line of Gemma 4 E4B, tests/estimate/test_published_windows.py).
+    """
+    if settings.engine is not SGLANG or not architecture.sharing:
+        return architecture.alike
+    return Counter(architecture.caches + architecture.sharing).items()
 
 
 def layers_of_group(architecture: Architecture, settings: CacheSettings) -> int:

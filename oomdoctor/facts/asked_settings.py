@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputRefused, UsageError
 from ..estimate.answer import default_context
-from ..estimate.budget import Settings, cache_settings
+from ..estimate.budget import cache_settings
 from ..estimate.dtypes import ElementType, element_type
 from ..estimate.engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine, ranks_refused
 from ..estimate.fields import type_of_field
 from ..estimate.kv_cache import bytes_per_token
 from ..estimate.loading import as_engine_loads, quantised_at_load
 from ..estimate.model_input import Model, loaded_as
+from ..estimate.settings import Settings
 from ..estimate.tensors import tokens_within
 from ..knobs.versions import version_key
 from ..language import N_, _
@@ -54,8 +55,8 @@ _LAYERS_ARE_DIVIDED = N_("the layers are divided between places, and which lie o
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
 _SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
 """vLLM took 0.90 of the card before this version."""
-_TWO_STEPS_AT_ONCE = "0.14"
-"""From this version on vLLM schedules asynchronously by itself."""
+_TWO_STEPS_AT_ONCE = "0.26"
+"""From this version on windows hold two steps (vllm-project/vllm#47728); two were under way since 0.14."""
 _STATES_IN_PREFIX_CACHE = "0.27"
 """From this version on vLLM's prefix cache is on for models with states too (vllm-project/vllm#50991)."""
 
@@ -103,6 +104,7 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
         prefix_states=False if _is_before(facts, _STATES_IN_PREFIX_CACHE) else None,
         steps_at_once=1 if _is_before(facts, _TWO_STEPS_AT_ONCE) else 2,
+        card=_card_of(evidence),
     )
     settings = with_options(settings, options)
     if on_card is not None:
@@ -253,6 +255,12 @@ def capacity_of(facts: FactSet) -> int | None:
         if len(sizes) == 1:
             return sizes.pop()
     return facts.size("oom.largest_device_bytes")
+
+
+def _card_of(evidence: Evidence) -> str | None:
+    """What the cards that were looked at are called, where all have one name."""
+    names = {each.name for run in evidence.runs for each in run.device_readings if each.name}
+    return names.pop() if len(names) == 1 else None
 
 
 def _engine(evidence: Evidence, facts: FactSet) -> Engine | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..estimate.budget import ASSUMED
+from ..estimate.parts import ASSUMED
 from ..language import _
 from ..model.estimated import COMPUTED, MEASURED, REPORTED, EstimatedPart
 from ..model.facts import Fact, FactSet, Scope

@@ -13,16 +13,16 @@ from ..estimate.budget import (
     OVERHEAD,
     WEIGHTS,
     Budget,
-    Settings,
     budget_of,
     cache_settings,
     largest_concurrency,
     largest_context,
-    weakest,
 )
 from ..estimate.engines import ENGINES
 from ..estimate.kv_cache import bytes_per_token
 from ..estimate.model_input import Model
+from ..estimate.parts import weakest
+from ..estimate.settings import Settings
 from ..estimate.tensors import rows_bytes, tokens_within
 from ..language import N_, _
 from ..model.estimated import REPORTED, Estimated, EstimatedPart

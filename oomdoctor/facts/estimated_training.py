@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..estimate.budget import Part
+from ..estimate.parts import Part
 from ..estimate.training import (
     ACTIVATIONS,
     GRADIENTS,

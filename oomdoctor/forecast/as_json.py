@@ -7,22 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from ..estimate.answer import Answer
-from ..estimate.budget import (
-    ACTIVATIONS,
-    ASSUMED,
-    CACHE,
-    GRAPHS,
-    OVERHEAD,
-    WEIGHTS,
-    WORKSPACE,
-    Part,
-    Settings,
-    assumed_bytes,
-    cache_settings,
-    weakest,
-)
+from ..estimate.budget import ACTIVATIONS, CACHE, GRAPHS, OVERHEAD, WEIGHTS, WORKSPACE, cache_settings
 from ..estimate.kv_cache import layers_in_words
 from ..estimate.model_input import Model
+from ..estimate.parts import ASSUMED, Part, assumed_bytes, weakest
+from ..estimate.settings import Settings
 from ..estimate.training import ACTIVATIONS as ACTIVATIONS_KEPT
 from ..estimate.training import PARAMETERS, Training, TrainingBudget, training_limits, weights_bytes
 from ..report.json_text import json_text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import FITS, NO, TIGHT, Settings
+from ..estimate.budget import FITS, NO, TIGHT
 from ..estimate.model_input import Model
+from ..estimate.settings import Settings
 from ..estimate.training import Training, TrainingBudget
 from ..language import N_, _, ngettext
 from ..model.diagnosis import Budget, BudgetPart

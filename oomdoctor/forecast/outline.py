@@ -6,20 +6,10 @@ from collections.abc import Sequence
 
 from ..compare.outline import Section
 from ..estimate.answer import Answer
-from ..estimate.budget import (
-    ASSUMED,
-    FITS,
-    GRAPHS,
-    NO,
-    OVERHEAD,
-    TIGHT,
-    Part,
-    Settings,
-    assumed_bytes,
-    headroom_inputs,
-    weakest,
-)
+from ..estimate.budget import FITS, GRAPHS, NO, OVERHEAD, TIGHT, headroom_inputs
 from ..estimate.grid import Cell, Grid, Largest
+from ..estimate.parts import ASSUMED, Part, assumed_bytes, weakest
+from ..estimate.settings import Settings
 from ..estimate.training import Training
 from ..language import N_, _, pgettext
 from ..model.units import GIB, format_bytes

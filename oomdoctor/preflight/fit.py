@@ -8,11 +8,12 @@ from shlex import quote
 
 from ..errors import OomdoctorError
 from ..estimate.answer import UNTOLD_CONTEXT, default_context, pool_tokens
-from ..estimate.budget import CACHE, FITS, NO, TIGHT, Settings, budget_of, largest_context
+from ..estimate.budget import CACHE, FITS, NO, TIGHT, budget_of, largest_context
 from ..estimate.dtypes import element_type
-from ..estimate.engines import ENGINES, SGLANG, TRANSFORMERS, Engine, ranks_refused
+from ..estimate.engines import ENGINES, SGLANG, TRANSFORMERS, VLLM, Engine, goes_by_name, ranks_refused
 from ..estimate.model_input import Model, read_model
 from ..estimate.serving import not_served
+from ..estimate.settings import Settings
 from ..facts.asked_settings import (
     as_loaded,
     concurrency_of,
@@ -143,6 +144,7 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
         fraction=asked.fraction if asked.fraction is not None else share,
         overhead_bytes=overhead.bytes if overhead is not None else None,
         overhead_source=overhead.words if overhead is not None else "",
+        card=smallest.name if smallest is not None and asked.gpu_bytes is None else None,
     )
     settings = with_options(settings, told)
     if asked.context is None and told.get("max-model-len") in _AS_LONG_AS_FITS:
@@ -191,6 +193,8 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
     elif settings.keys is not None and settings.values is not None:
         names = dict.fromkeys((settings.keys.name, settings.values.name))
         words.append(f"--kv-dtype {','.join(names)}")
+    if settings.card is not None and settings.engine is VLLM and goes_by_name(settings.capacity_bytes):
+        words.append(f"--card {quote(settings.card)}")
     if settings.step_tokens is not None:
         words.append(f"--step-tokens {settings.step_tokens}")
     if settings.gpu_layers is not None:

@@ -13,11 +13,12 @@ from shlex import quote
 
 from ..errors import InputRefused
 from ..estimate.adapters import ALL_LINEAR, USUAL_TARGETS, Lora
-from ..estimate.budget import ASSUMED, FITS, NO
+from ..estimate.budget import FITS, NO
 from ..estimate.dtypes import element_type
 from ..estimate.four_bit import is_four_bit
 from ..estimate.launch_config import LaunchConfig, default_accelerate_file, read_launch_config
 from ..estimate.model_input import Model, loaded_as
+from ..estimate.parts import ASSUMED
 from ..estimate.training import GRADIENTS, PARAMETERS, STATES, Training, TrainingBudget, training_budget
 from ..facts.trainer_file import trainer_file_options, trainer_files
 from ..facts.trainer_options import MIXED, NARROW, WIDE, TrainerOptions, optimizer_of, trainer_options

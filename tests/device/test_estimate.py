@@ -11,12 +11,13 @@ from extended import extended_but
 from on_device import Device
 
 from oomdoctor.estimate.adapters import Lora
-from oomdoctor.estimate.budget import Settings, budget_of
+from oomdoctor.estimate.budget import budget_of
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import TRANSFORMERS
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.model_input import Model
 from oomdoctor.estimate.parameters import count_parameters
+from oomdoctor.estimate.settings import Settings
 from oomdoctor.estimate.training import Training, training_budget
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]

@@ -40,6 +40,8 @@ def _configs(name: str) -> list[dict[str, Any]]:
 
 def _what_counts(found: Architecture) -> dict[str, object]:
     told = {each.name: getattr(found, each.name) for each in dataclasses.fields(found)}
+    # Which parts are left out has more words where they are named; either way the count is assumed.
+    told["uncounted"] = found.uncounted is not None
     return {name: value for name, value in told.items() if "assum" not in name}
 
 

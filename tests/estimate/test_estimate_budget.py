@@ -19,7 +19,6 @@ from oomdoctor.estimate.budget import (
     OVERHEAD,
     WEIGHTS,
     Budget,
-    Settings,
     budget_of,
     cache_settings,
     largest_concurrency,
@@ -32,6 +31,7 @@ from oomdoctor.estimate.grid import grid_of
 from oomdoctor.estimate.kv_cache import CacheSettings, bytes_per_token, fixed_bytes, page_tokens
 from oomdoctor.estimate.lengths import read_lengths
 from oomdoctor.estimate.model_input import Model, read_model
+from oomdoctor.estimate.settings import Settings
 
 GIB = 1 << 30
 
@@ -475,3 +475,16 @@ def test_states_without_attention_are_not_padded_and_have_the_model_s_type_in_vl
 def test_activations_without_a_width_are_assumed(tmp_path: Path, field: str) -> None:
     model = read_model(write_config(tmp_path, **{field: None}), weights_bytes=GIB)
     assert budget_of(model, Settings(VLLM, 80 * GIB, 64, 1)).part("activations of one step").known == "assumed"
+
+
+@pytest.mark.parametrize(
+    ("gib", "card", "tokens"),
+    [
+        (80, None, 8192), (80, "NVIDIA A100-SXM4-80GB", 2048), (80, "a100", 2048), (80, "NVIDIA H100 80GB HBM3", 8192),
+        (119, "NVIDIA GB10", 2048), (40, "NVIDIA A100-SXM4-40GB", 2048), (180, "NVIDIA B200", 16_384),
+    ],
+)  # fmt: skip
+def test_vllm_goes_by_the_name_of_the_card(gib: int, card: str | None, tokens: int) -> None:
+    """Its own `get_batch_defaults` (0.33)."""
+    assert Settings(VLLM, gib * GIB, 4096, 1, card=card).most_step_tokens == tokens
+    assert Settings(SGLANG, 80 * GIB, 4096, 1, card=card).most_step_tokens == 8192

@@ -12,10 +12,11 @@ from estimate.files import write_config, write_gguf, write_safetensors
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.estimate.architecture import Attention, Latent, State
-from oomdoctor.estimate.budget import ACTIVATIONS, CACHE, Settings, budget_of
+from oomdoctor.estimate.budget import ACTIVATIONS, CACHE, budget_of
 from oomdoctor.estimate.engines import LLAMA_CPP
 from oomdoctor.estimate.loading import quantised_at_load
 from oomdoctor.estimate.model_input import read_model
+from oomdoctor.estimate.settings import Settings
 
 
 def test_a_configuration_alone_counts_its_parameters(tmp_path: Path) -> None:

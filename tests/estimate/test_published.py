@@ -15,12 +15,13 @@ from estimate.test_kv_cache import settings_of
 
 from oomdoctor.estimate.activations import StepSize, inference_activations
 from oomdoctor.estimate.answer import answer_of, pool_tokens
-from oomdoctor.estimate.budget import ACTIVATIONS, WEIGHTS, Settings, budget_of
+from oomdoctor.estimate.budget import ACTIVATIONS, WEIGHTS, budget_of
 from oomdoctor.estimate.dtypes import element_type
 from oomdoctor.estimate.engines import LLAMA_CPP, VLLM
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.kv_cache import bytes_per_token, row_bytes
 from oomdoctor.estimate.model_input import Model, read_model
+from oomdoctor.estimate.settings import Settings
 
 GIB, MIB = 1 << 30, 1 << 20
 

@@ -10,10 +10,11 @@ import pytest
 from estimate.files import LLAMA_8B, write_config, write_llama_8b_gguf, write_safetensors
 
 from oomdoctor.estimate.answer import answer_of
-from oomdoctor.estimate.budget import WEIGHTS, Settings, budget_of
+from oomdoctor.estimate.budget import WEIGHTS, budget_of
 from oomdoctor.estimate.engines import ENGINES, LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM
 from oomdoctor.estimate.model_input import read_model
 from oomdoctor.estimate.parameters import count_parameters, divided_parameters
+from oomdoctor.estimate.settings import Settings
 from oomdoctor.model.units import GIB
 
 H, W, V = 256, 16, 1000

@@ -13,11 +13,11 @@ from preflight.given import card, only, setup
 
 from oomdoctor.cli.estimate import estimate
 from oomdoctor.estimate.answer import answer_of
-from oomdoctor.estimate.budget import Settings
 from oomdoctor.estimate.engines import ENGINES
 from oomdoctor.estimate.hf_config import architecture_of
 from oomdoctor.estimate.model_input import read_model
 from oomdoctor.estimate.serving import not_served
+from oomdoctor.estimate.settings import Settings
 from oomdoctor.model.units import GIB
 from oomdoctor.preflight.finding import Level
 from oomdoctor.preflight.fit import check_fit

@@ -9,9 +9,10 @@ import pytest
 from estimate.files import write_config
 from given import event, gib, mib, oom
 
-from oomdoctor.estimate.budget import CACHE, OVERHEAD, WEIGHTS, Settings, budget_of
+from oomdoctor.estimate.budget import CACHE, OVERHEAD, WEIGHTS, budget_of
 from oomdoctor.estimate.engines import VLLM
 from oomdoctor.estimate.model_input import Model, read_model
+from oomdoctor.estimate.settings import Settings
 from oomdoctor.facts import derive_all, derive_facts
 from oomdoctor.facts.estimated import estimated
 from oomdoctor.model.estimated import Estimated
@@ -88,9 +89,11 @@ def test_a_window_holds_one_step_where_vllm_does_not_schedule_asynchronously(lla
         return next(part.estimated_bytes for part in found.parts if part.what == CACHE)
 
     two, one = (16 * (-(-(4095 + 512 * steps) // 16) + 1) for steps in (2, 1))
-    old = event(EventKind.VERSION, package="vllm", version="0.12.0")
+    old = event(EventKind.VERSION, package="vllm", version="0.25.1")
+    new = event(EventKind.VERSION, package="vllm", version="0.26.0")
     assert cache_of() * one == cache_of(words="--no-async-scheduling") * two
     assert cache_of(old) == cache_of(words="--no-async-scheduling")
+    assert cache_of(new) == cache_of()
 
 
 def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:
