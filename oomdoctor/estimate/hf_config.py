@@ -22,6 +22,7 @@ from .attention_config import (
 )
 from .families import BY_CLASS, DENSE_FIRST, FOUR_TIMES, LEARNT_POSITIONS, LONGEST_OF_CLASS, UNGATED, flat_defaults
 from .fields import Fields
+from .small_weights import left_out
 from .state_config import GATED_DELTA, MAMBA_1, MAMBA_2, STATE_KINDS, state_layer
 from .strange import refuse_strange_fields
 
@@ -251,11 +252,27 @@ def _intermediate(family: str, fields: Fields) -> int | None:
     if family == "llama4_text":
         return fields.maybe("intermediate_size_mlp") or fields.maybe("intermediate_size")
     names = ("intermediate_size", "n_inner", "ffn_dim", "decoder_ffn_dim", "d_ff", "ffn_hidden_size")
+    if family == "lfm2":
+        return _adjusted(fields)
     listed = fields.values.get(fields.name_of(*names))
     if isinstance(listed, list) and listed:
         name = fields.name_of(*names)
         return max(Fields({name: each}, fields.where).number(name) for each in listed)
     return fields.count(*names) or None
+
+
+def _adjusted(fields: Fields) -> int | None:
+    """LFM2's class takes two thirds of the width, times a factor, in whole multiples (`Lfm2MLP`)."""
+    width = fields.maybe("block_ff_dim", "intermediate_size")
+    if width is None or not fields.flag("block_auto_adjust_ff_dim", True):
+        return width
+    factor, multiple = fields.values.get("block_ffn_dim_multiplier", 1.0), fields.maybe("block_multiple_of") or 256
+    width = 2 * width // 3
+    if factor is None:
+        return width
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < 1000:
+        raise fields.refusal("block_ffn_dim_multiplier", _("not a factor"))
+    return multiple * -(-int(factor * width) // multiple)
 
 
 def _gated(family: str, fields: Fields) -> bool:
@@ -284,10 +301,7 @@ def _uncounted(family: str, fields: Fields, config: dict[str, Any], inner: bool)
     if inner and not parts:
         # What is nested has something beside it, which a file leaves out where it is its class's default.
         return N_("the encoders beside its language model")
-    if not parts and family in UNGATED | {"gpt_oss"}:
-        # Up to 0.1 % of them; of others less than 0.01 %.
-        return N_("biases")
-    return f"the {' and '.join(parts)} encoder" if parts else None
+    return f"the {' and '.join(parts)} encoder" if parts else left_out(family, fields)
 
 
 _CHOSEN = (

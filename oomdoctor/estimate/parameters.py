@@ -21,6 +21,7 @@ from ..language import _
 from .architecture import Architecture, Attention, Cache, CrossAttention, Latent, State
 from .families import UNCOUNTED
 from .ranks import EVENLY, WHOLE, unused_rows
+from .small_weights import small_parameters
 from .tensors import embedding_elements, projection_elements
 
 _BLOCK, _BLOCK_OF_SCALES = 64, 256
@@ -59,9 +60,8 @@ def _divided(architecture: Architecture) -> Counter[int]:
     hidden = architecture.hidden
     found = Counter[int]()
     found[EVENLY] += embedding_elements(architecture.vocabulary, hidden) * (1 if architecture.tied else 2)
-    # A layer of a state and no MLP has one norm.
-    norms = 1 if architecture.intermediate == 0 and architecture.experts is None else 2
-    found[WHOLE] += architecture.positions * hidden + (norms * architecture.layers + 1) * hidden
+    found[WHOLE] += architecture.positions * hidden
+    found.update(small_parameters(architecture))
     for cache, layers in architecture.alike:
         for limit, count in _mixer(architecture, cache).items():
             found[limit] += layers * count
