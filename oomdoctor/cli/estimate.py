@@ -157,7 +157,8 @@ def _all_count(asked: dict[str, Any]) -> None:
 
 
 def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, Any]) -> None:
-    """Raises UsageError for an option about layers that this model does not have."""
+    """Raises UsageError for an option that would change nothing with this model, engine and card."""
+    from ..estimate.engines import VLLM, goes_by_name
     from ..estimate.kv_cache import has_raised_pages
 
     has = model.architecture
@@ -170,6 +171,14 @@ def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, 
     if asked["no_prefix_cache"] and not has_raised_pages(has, engine):
         raise UsageError(
             _("--no-prefix-cache: that is about states beside attention in vLLM, so it would change nothing")
+        )
+    by_name = engine is VLLM and goes_by_name(_capacity(asked)) and asked["step_tokens"] is None
+    if asked["card"] is not None and not (by_name and asked["card"].strip()):
+        raise UsageError(
+            _(
+                "--card {card}: only vLLM goes by a card's name, from 70 to 160 GiB and without --step-tokens, so it"
+                " would change nothing"
+            ).format(card=repr(asked["card"]))
         )
     if asked["state_dtype"] is not None and not has.stateful:
         raise UsageError(_("--state-dtype: no layer of this model keeps a state, so it would change nothing"))

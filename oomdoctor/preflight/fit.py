@@ -193,7 +193,8 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
     elif settings.keys is not None and settings.values is not None:
         names = dict.fromkeys((settings.keys.name, settings.values.name))
         words.append(f"--kv-dtype {','.join(names)}")
-    if settings.card is not None and settings.engine is VLLM and goes_by_name(settings.capacity_bytes):
+    by_name = settings.engine is VLLM and settings.step_tokens is None and goes_by_name(settings.capacity_bytes)
+    if settings.card is not None and by_name:
         words.append(f"--card {quote(settings.card)}")
     if settings.step_tokens is not None:
         words.append(f"--step-tokens {settings.step_tokens}")

@@ -120,6 +120,22 @@ def test_what_is_said_of_layers_that_the_model_lacks_is_refused(model: Path, opt
         raise called(model, "--gpu", "80GiB", *option).exception
 
 
+@pytest.mark.parametrize(
+    "option",
+    [("--engine", "sglang"), ("--engine", "vllm", "--step-tokens", "512"), ("--engine", "vllm", "--gpu", "24GiB")],
+)
+def test_a_name_of_a_card_that_nobody_goes_by_is_refused(model: Path, option: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"--card 'A100'.* change nothing"):
+        raise called(model, "--gpu", "80GiB", "--card", "A100", *option).exception
+
+
+def test_vllm_s_step_on_a_named_card(model: Path) -> None:
+    named = as_json(model, "--gpu", "80GiB", "--engine", "vllm", "--card", "A100")
+    small = as_json(model, "--gpu", "80GiB", "--engine", "vllm", "--step-tokens", "2048")
+    unnamed = as_json(model, "--gpu", "80GiB", "--engine", "vllm")
+    assert named["activation_bytes"] == small["activation_bytes"] < unnamed["activation_bytes"]
+
+
 def test_lengths(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "lengths"
     path.write_text("100\n200\n30000\n")

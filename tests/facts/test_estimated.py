@@ -7,20 +7,24 @@ from pathlib import Path
 
 import pytest
 from estimate.files import write_config
-from given import event, gib, mib, oom
+from given import event, gib, mib, oom, run
 
-from oomdoctor.estimate.budget import CACHE, OVERHEAD, WEIGHTS, budget_of
+from oomdoctor.estimate.budget import ACTIVATIONS, CACHE, OVERHEAD, WEIGHTS, budget_of
 from oomdoctor.estimate.engines import VLLM
 from oomdoctor.estimate.model_input import Model, read_model
 from oomdoctor.estimate.settings import Settings
 from oomdoctor.facts import derive_all, derive_facts
+from oomdoctor.facts.asked_settings import asked_of
 from oomdoctor.facts.estimated import estimated
+from oomdoctor.model.devices import DeviceReading
 from oomdoctor.model.estimated import Estimated
 from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
+from oomdoctor.model.source import Source
 from oomdoctor.readers.inputs import read_inputs
 
 SERVE = "vllm serve llama --max-model-len 29000 --max-num-seqs 8 --max-num-batched-tokens 29000"
+CARD_OF_80 = oom(requested_bytes=gib(2), total_bytes=gib(80), free_bytes=gib(0.5))
 CARD = oom(requested_bytes=gib(2), total_bytes=gib(23.58), free_bytes=gib(0.5))
 WEIGHTS_LINE = event(EventKind.ENGINE_WEIGHTS, engine="vllm", weights_bytes=gib(14.99))
 ROOM = event(EventKind.ENGINE_KV_AVAILABLE, engine="vllm", kv_bytes=gib(2.4))
@@ -94,6 +98,17 @@ def test_a_window_holds_one_step_where_vllm_does_not_schedule_asynchronously(lla
     assert cache_of() * one == cache_of(words="--no-async-scheduling") * two
     assert cache_of(old) == cache_of(words="--no-async-scheduling")
     assert cache_of(new) == cache_of()
+
+
+def test_vllm_s_step_goes_by_the_name_of_the_card_that_was_seen(llama: Model) -> None:
+    def activations(name: str) -> int:
+        reading = DeviceReading(0, Source(path="NVML"), name=name, total_bytes=gib(80))
+        evidence = Evidence((CARD_OF_80,), runs=(run(device_readings=(reading,)),), command="vllm serve m")
+        asked = asked_of(evidence, derive_facts(evidence), llama)
+        assert asked is not None
+        return budget_of(llama, asked.settings).part(ACTIVATIONS).bytes
+
+    assert 4 * activations("NVIDIA A100-SXM4-80GB") == activations("NVIDIA H100 80GB HBM3")
 
 
 def test_a_cache_kept_in_another_way_is_told_by_a_token(llama: Model) -> None:

@@ -121,6 +121,19 @@ def test_the_commands_own_settings_count(model: Path) -> None:
     assert figures["limit_bytes"] == 40 * GIB
 
 
+def test_vllm_s_step_goes_by_the_name_of_the_card(model: Path) -> None:
+    def fit(name: str, *options: str) -> Finding:
+        command = ("vllm", "serve", "m", "--max-model-len", "8192", "--gpu-memory-utilization", "0.21", *options)
+        return only(check_fit(setup(*command, cards=(card(name=name),), asked=Asked(model=model))), "fit")
+
+    small, large = fit("NVIDIA A100-SXM4-80GB"), fit("NVIDIA H100 80GB HBM3")
+    assert int(str(small.figures["total_bytes"])) < int(str(large.figures["total_bytes"]))
+    assert "--card 'NVIDIA A100-SXM4-80GB'" in small.lines[0]
+    told = fit("NVIDIA A100-SXM4-80GB", "--max-num-batched-tokens", "8192")
+    assert told.figures["total_bytes"] == large.figures["total_bytes"]
+    assert "--card" not in told.lines[0]
+
+
 def test_types_steps_and_graphs_of_the_launch_line_count_and_stand_in_the_command_to_copy(model: Path) -> None:
     def fit(*options: str) -> Finding:
         given = setup("vllm", "serve", "m", "--max-model-len", "8192", *options, cards=(card(total=8 * GIB),),
