@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -75,12 +77,19 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
     _put_engine_words(evidence, facts)
     _put_order(evidence, facts)
     _put_cut_off(evidence, facts)
+    _put_failed_fallback(evidence, facts)
+    for frames in map(frames_of, memory_exceptions(evidence)[-1:]):
+        if frames and frames[-1].function in _PROFILES_FIRST:
+            facts.put("activity.phase", phase_of(frames), memory_exceptions(evidence)[-1].source)
     for event in evidence.of_kind(EventKind.UNFUSED_ATTENTION):
         facts.put("activity.fused_attention_missing", True, event.source)
     for event in reversed(evidence.of_kind(EventKind.INPUT_LENGTH)):
         facts.put("activity.input_tokens", event.size("tokens"), event.source)
         facts.put("activity.input_limit_tokens", event.size("limit_tokens"), event.source)
 
+
+_PROFILES_FIRST = ("_initialize_kv_caches",)
+"""Functions of vLLM that run the profile and then make the pool: as a stack's last frame they tell neither."""
 
 _MAKE_A_CONTEXT = ("cuDevicePrimaryCtxRetain", "cuCtxCreate", "cuInit")
 """The driver's calls that open a device."""
@@ -152,7 +161,8 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
     if not frames or source is None:
         return
     facts.put("activity.operation", operation_of(frames), source)
-    facts.put("activity.phase", phase_of(frames), source)
+    if frames[-1].function not in _PROFILES_FIRST:
+        facts.put("activity.phase", phase_of(frames), source)
     if gathers_full_state(frames):
         facts.put("activity.gathers_full_state", True, source)
     if moves_offloaded(frames):
@@ -181,12 +191,18 @@ def _put_stack(evidence: Evidence, facts: FactSet) -> None:
 
 def _put_cut_off(evidence: Evidence, facts: FactSet) -> None:
     """A traceback without its end as the last thing told, where nothing says what failed."""
+    cut = _cut_traceback(evidence)
+    if cut is not None:
+        facts.put("activity.cut_off", True, cut.source)
+
+
+def _cut_traceback(evidence: Evidence) -> LogEvent | None:
     said = [event for event in evidence.events if event.kind is EventKind.EXCEPTION]
     if evidence.runs or not said or not _cut_off(said[-1]) or said[-1].fields.get("complete") is True:
-        return
+        return None
     if any(event.kind in FAILURES or event.kind is EventKind.ACCELERATOR_ERROR for event in evidence.events):
-        return
-    facts.put("activity.cut_off", True, said[-1].source)
+        return None
+    return said[-1]
 
 
 def _put_recorded(evidence: Evidence, facts: FactSet) -> None:
@@ -246,6 +262,9 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
     for event in evidence.of_kind(EventKind.DEVICE_OOM, EventKind.ACCELERATOR_ERROR):
         facts.put("activity.operation", operation_of([StackFrame("", 0, "", _beside_error(event.text))]), event.source)
         facts.put("activity.operation", operation_of_node(event.word("node")), event.source)
+        if _GRAPH_CALL.search(event.text):
+            facts.put("activity.phase", "graph-capture", event.source)
+            facts.put("activity.operation", "graph", event.source)
         wrapped = (event.word("wrapped_by") or "").lower()
         if "load model" in wrapped or "could not be loaded" in wrapped or "failed to load '" in wrapped:
             facts.put("activity.phase", "load", event.source)
@@ -260,6 +279,27 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
             facts.put("activity.phase", "serving", event.source)
         elif "vae" in wrapped:
             facts.put("activity.operation", "decoder", event.source)
+
+
+_GRAPH_CALL = re.compile(
+    r"(?i)\b(?:cu(?:da)?|hip)Graph(?:Instantiate|Launch|Upload|ExecUpdate|AddMemAllocNode|ExecCreate)\w{0,20}"
+    r"|\b(?:captur|replay|instantiat)\w{1,5} (?:the |a )?(?:(?:cuda|hip) ?)?graphs?\b|\bcuda graph (?:launch|capture|replay)"
+)
+"""The calls that make a graph or first run it, whose memory the driver itself takes, and how engines word that."""
+
+
+_HALF_OF_FALLBACK = {"decoding": "decoder", "encoding": "encoder"}
+_NEAR_FALLBACK = 60
+"""Lines in which a failure belongs to the fallback that was announced, if nothing else was told between."""
+
+
+def _put_failed_fallback(evidence: Evidence, facts: FactSet) -> None:
+    """An autoencoder that ran out of memory, was tried again in tiles, and ran out again."""
+    for event, following in itertools.pairwise(evidence.events):
+        if event.kind is EventKind.RECOVERED and following.kind in (EventKind.DEVICE_OOM, EventKind.EXCEPTION):
+            first, last = event.source.line, following.source.line
+            if first is not None and last is not None and 0 < last - first <= _NEAR_FALLBACK:
+                facts.put("activity.operation", _HALF_OF_FALLBACK.get(event.word("step") or ""), event.source)
 
 
 def _in_constructor(evidence: Evidence) -> bool:
@@ -278,7 +318,11 @@ def _put_order(evidence: Evidence, facts: FactSet) -> None:
     """The engine's last line before the failure names what it was about to do."""
     phase: str | None = None
     source: Source | None = None
+    cut = _cut_traceback(evidence)
     for place, event in enumerate(evidence.events):
+        if event is cut:
+            facts.put("activity.phase", phase, event.source)
+            return
         if event.kind is EventKind.DEVICE_OOM or event.kind is EventKind.ACCELERATOR_ERROR:
             if phase is not None and source is not None:
                 facts.put("activity.phase", phase, source)

@@ -128,6 +128,11 @@ OPERATIONS = (
         r"audio_?(?:tower|encoder)",
         r"embed_multimodal",
         r"get_multimodal_embeddings",
+        r"merge_multimodal_embeddings|_compute_deepstack_embeds",
+        r"\bget_(?:vision|vllm_vision|visual|image|video|audio)_(?:hidden_states|embedd?ings?|embeds|features?)\b",
+        r"\b_?process_(?:image|video|audio|vision)_input\b",
+        r"\b(?:general_mm_embed_routine|embed_mm_inputs|_get_chunked_prefill_embedding)\b",
+        r"\bencode_(?:images?|videos?|audio)\(",
         r"execute_mm_encoder",
         r"/models/(?:clip|\w*vision\w*)\.py\|forward\|",
         r"vae_?encode",
@@ -310,6 +315,11 @@ PHASES = (
     _sign("loss", r"criterion\(", r"cross_entropy", r"loss_fn", r"compute_loss", r"\|loss\|", r"loss_function"),
     _sign("decode", r"\|_?(?:sample|greedy_search|beam_search|_decode|decode_step|generate_token)\|", r"\|decode\|"),
     _sign("prefill", r"prefill"),
+    _sign(
+        "serving",
+        r"\|(?:_process_engine_step|run_busy_loop|run_engine_loop|engine_step|_run_engine)\|",
+        r"/sglang/\S{1,120}\.py\|(?:event_loop_\w{1,30}|forward_thread_func_?)\|",
+    ),
     _sign("forward", r"\|forward\|", r"\|_call_impl\|", r"\|__call__\|", r"\|training_step\|"),
 )
 """The outermost-to-innermost order does not matter: the first sign of this table that any frame shows is the phase."""

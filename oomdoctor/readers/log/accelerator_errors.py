@@ -217,6 +217,11 @@ FAMILY = Family(
             out_of_memory("cuda"),
         ),
         Pattern(
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            r"\b(?P<call>cu[A-Z]\w{2,40})(?:\(.{0,80}\))?:? (?:failed|error|returned)\b.{0,40}?\bCUDA_ERROR_OUT_OF_MEMORY",
+            out_of_memory("cuda"),
+        ),
+        Pattern(
             "Error out of memory at line ",
             r"(?<![\w.])Error out of memory at line \d{1,6} in file ",
             out_of_memory("bitsandbytes"),

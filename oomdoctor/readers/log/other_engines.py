@@ -148,8 +148,8 @@ _LMDEPLOY: tuple[Pattern, ...] = (
     ),
     _lmdeploy(
         EventKind.ENGINE_KV_NONE,
-        "No enough gpu memory for runtime",
-        r"No enough gpu memory for runtime",
+        "No enough gpu memory for ",
+        r"No enough gpu memory for (?:runtime|kv cache|state cache)",
     ),
     _lmdeploy(EventKind.ENGINE_TOKEN_POOL_EXHAUSTED, "No enough blocks.", r"\[TM\]\[ERROR\] +No enough blocks\."),
     _lmdeploy(EventKind.SLOT_TABLE_FULL, "No enough cache entries", r"No enough cache entries"),
@@ -323,6 +323,13 @@ _TRANSFORMERS: tuple[Pattern, ...] = (
         "on the meta device because they were offloaded to",
         r"on the meta device because they were offloaded to the (?P<places>(?:cpu|disk)(?: and (?:cpu|disk))?)",
         _offloaded,
+    ),
+    _transformers(
+        EventKind.ENGINE_BUFFER_FAILED,
+        "enough GPU RAM to fit the ",
+        r"(?:Make sure you|you don't) have enough GPU RAM to fit the (?:quantized |entire )?model",
+        purpose="weights",
+        fatal=True,
     ),
     _transformers(
         EventKind.ENGINE_FIT,

@@ -203,6 +203,15 @@ _SYSTEM_LOG = _Prefix(
     _system_log,
 )
 _COMPOSE = _Prefix(re.compile(r"[A-Za-z0-9][\w.-]{1,80}[ ]{1,30}\|(?:[ ]|$)"), _writer)
+_CLOUD_EXPORT = _Prefix(
+    re.compile(
+        r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) {1,4}"
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z)"
+        r"(?P<labels>(?: \[(?:resource|labels|jsonPayload)[\w./-]{0,80}: [^\]]{0,200}\]){0,4})[ ]"
+    ),
+    _stamp,
+)
+"""What a cloud's log viewer puts before a line it copies out: severity, time, and the fields that are shown."""
 _REPEATED = re.compile(r" \[repeated \d{1,9}x across cluster\](?: \(Ray deduplicates logs by default[^)]{0,300}\))?")
 _LOG_HEADER = re.compile(
     r"(?:\[?\b(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)\b\]?:?[ ]{1,4})"
@@ -275,9 +284,10 @@ def _candidates(text: str) -> tuple[_Prefix, ...]:
     first = text[:1]
     if first in _BY_FIRST:
         known = _BY_FIRST[first]
-        return known if first != "E" else (*known, _COMPOSE)
+        return known if first != "E" else (*known, _CLOUD_EXPORT, _COMPOSE)
     if first.isdigit() and first.isascii():
         return (_SYSTEM_LOG, _KUBERNETES, _TRAINER, _COMPOSE)
     if first.isalpha() and first.isascii():
-        return (_SYSTEM_LOG, _COMPOSE, _ACTIONS) if "\t" in text else (_SYSTEM_LOG, _COMPOSE)
+        known = (_CLOUD_EXPORT, _SYSTEM_LOG, _COMPOSE) if first in "DINWECA" else (_SYSTEM_LOG, _COMPOSE)
+        return (*known, _ACTIONS) if "\t" in text else known
     return ()
