@@ -91,6 +91,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
 _PROFILES_FIRST = ("_initialize_kv_caches",)
 """Functions of vLLM that run the profile and then make the pool: as a stack's last frame they tell neither."""
 
+_GENERATES = re.compile(r"\b(?:model|llm|generator|pipe(?:line)?)\.generate\(")
+"""The last call seen of a cut stack; what it does first, and with most tokens at once, is to prefill the prompt."""
+
 _MAKE_A_CONTEXT = ("cuDevicePrimaryCtxRetain", "cuCtxCreate", "cuInit")
 """The driver's calls that open a device."""
 
@@ -194,6 +197,9 @@ def _put_cut_off(evidence: Evidence, facts: FactSet) -> None:
     cut = _cut_traceback(evidence)
     if cut is not None:
         facts.put("activity.cut_off", True, cut.source)
+        frames = frames_of(cut)
+        if frames and _GENERATES.search(frames[-1].code):
+            facts.put("activity.phase", "prefill", cut.source)
 
 
 def _cut_traceback(evidence: Evidence) -> LogEvent | None:
@@ -283,7 +289,8 @@ def _put_engine_words(evidence: Evidence, facts: FactSet) -> None:
 
 _GRAPH_CALL = re.compile(
     r"(?i)\b(?:cu(?:da)?|hip)Graph(?:Instantiate|Launch|Upload|ExecUpdate|AddMemAllocNode|ExecCreate)\w{0,20}"
-    r"|\b(?:captur|replay|instantiat)\w{1,5} (?:the |a )?(?:(?:cuda|hip) ?)?graphs?\b|\bcuda graph (?:launch|capture|replay)"
+    r"|\b(?:captur|replay|instantiat)\w{1,5} (?:the |a )?(?:(?:cuda|hip) ?)?graphs?\b"
+    r"|\bcuda graph (?:launch|capture|replay)"
 )
 """The calls that make a graph or first run it, whose memory the driver itself takes, and how engines word that."""
 

@@ -218,7 +218,8 @@ FAMILY = Family(
         ),
         Pattern(
             "CUDA_ERROR_OUT_OF_MEMORY",
-            r"\b(?P<call>cu[A-Z]\w{2,40})(?:\(.{0,80}\))?:? (?:failed|error|returned)\b.{0,40}?\bCUDA_ERROR_OUT_OF_MEMORY",
+            r"\b(?P<call>cu[A-Z]\w{2,40})(?:\(.{0,80}\))?:? (?:failed|error|returned)\b"
+            r".{0,40}?CUDA_ERROR_OUT_OF_MEMORY\b",
             out_of_memory("cuda"),
         ),
         Pattern(

@@ -389,8 +389,12 @@ _FAILED: tuple[Pattern, ...] = (
         r"\bvae: failed to allocate the compute buffer",
         step="vae_decode",
     ),
-    reading("unable to allocate ", r"error loading model: unable to allocate \S{1,40} buffer", _refused_without_backend),
-    reading("failed for self-attention cache", r"cache_init\(\) failed for self-attention cache", _refused_without_backend),
+    reading(
+        "unable to allocate ", r"error loading model: unable to allocate \S{1,40} buffer", _refused_without_backend
+    ),
+    reading(
+        "failed for self-attention cache", r"cache_init\(\) failed for self-attention cache", _refused_without_backend
+    ),
     reading("alloc params backend buffer failed", r"alloc params backend buffer failed", _refused_without_backend),
     reading(
         f"ggml_vulkan: {_VULKAN_REFUSED}",

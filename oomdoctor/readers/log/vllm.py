@@ -408,11 +408,10 @@ _HOST: tuple[Pattern, ...] = (
         fatal=False,
     ),
     _form(
-        EventKind.ENGINE_HOST_SHORT,
+        EventKind.ENGINE_TOKEN_POOL_EXHAUSTED,
         "due to the lack of CPU swap space",
         r"Aborted due to the lack of CPU swap space",
-        what="swap space",
-        fatal=True,
+        stage="swap",
     ),
 )
 

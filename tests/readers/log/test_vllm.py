@@ -306,8 +306,8 @@ EACH = [
     ),
     (
         "RuntimeError: Aborted due to the lack of CPU swap space. Please increase",
-        K.ENGINE_HOST_SHORT,
-        {"what": "swap space", "fatal": True},
+        K.ENGINE_TOKEN_POOL_EXHAUSTED,
+        {"stage": "swap"},
     ),
     # serving
     (
