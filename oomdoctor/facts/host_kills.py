@@ -69,6 +69,8 @@ def _put_stated_kills(evidence: Evidence, facts: FactSet) -> None:
             facts.put("host.limit_is_machine", False, event.source)
         elif system == "systemd":
             facts.put("host.oom_killer", "systemd", event.source)
+        elif event.fields.get("of_node") is True:
+            facts.put("host.limit_is_machine", True, event.source)
         elif system in _WATCHERS:
             _put_watcher(event, facts)
 

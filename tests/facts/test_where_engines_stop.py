@@ -58,6 +58,22 @@ def frame(place, function, code=""):
             "[TP1] Decode batch. #running-req: 20, #token: 412345, token usage: 0.97",
             {"kv-pressure"},
         ),
+        (
+            "Error: llama runner process has terminated: signal: aborted (core dumped) error:failed to create context with model '/m/blobs/sha256-1'",
+            {"estimator-error"},
+        ),
+        (
+            f"{HEAD}{frame('vllm/engine/async_llm_engine', 'run_engine_loop')}ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+            {"host-ram"},
+        ),
+        (
+            "  5: mlc::llm::serve::ModelImpl::LoadParams()\n        at /src/model.cc:77\nInternalError: Check failed: (__e == VK_SUCCESS) is false: Vulkan Error, code=-2: VK_ERROR_OUT_OF_DEVICE_MEMORY",
+            {"weights-exceed-device"},
+        ),
+        (
+            "OutOfMemoryError: CUDA out of memory. Tried to allocate 61.50 GiB. GPU 0 has a total capacty of 23.60 GiB of which 11.25 GiB is free. Process 7 has 12.30 GiB memory in use. Of the all",
+            {"attention-quadratic"},
+        ),
     ],
 )
 def test_a_statement_alone(tmp_path, text, causes):

@@ -202,7 +202,7 @@ FAMILY = Family(
         Pattern(
             "node running low on memory",
             r"(?:Task|Actor|[Ww]orker)(?:s|\(s\))? (?:was|were) killed due to the node running low on memory",
-            killed("ray", oom_stated=True),
+            killed("ray", oom_stated=True, of_node=True),
         ),
         Pattern(
             "excessive memory usage",

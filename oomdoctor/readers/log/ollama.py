@@ -163,8 +163,11 @@ _WHOLE_REFUSAL = re.compile(
 )
 _RUNNERS_LINES = 200
 """Of the runner itself, which stand before this one in a server's log and say more."""
-_REFUSED = re.compile(r"\b\w{2,20} failed: out of memory|unable to allocate (?P<buffer>\S{1,40}) buffer")
-"""Of a device, in the words that a runner leaves behind."""
+_REFUSED = re.compile(
+    r"\b\w{2,20} failed: out of memory|unable to allocate (?P<buffer>\S{1,40}) buffer"
+    r"|failed to create context with model"
+)
+"""Of a device, in the words that a runner leaves behind; a context is cache and scratch space."""
 
 
 def _message(words: str, build: Build, then: str = "") -> Pattern:

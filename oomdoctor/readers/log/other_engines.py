@@ -210,7 +210,18 @@ _MLC: tuple[Pattern, ...] = (
 )
 
 # --- TVM, which MLC and others run on ---------------------------------------------------------------------------------
+_OF_A_BACKTRACE = 40
+"""Lines of TVM's backtrace at most, outermost call last; the error itself stands below them."""
+
+
+def _loading_parameters(match: re.Match[str], line: Line) -> LogEvent | None:
+    if any("OUT_OF_DEVICE_MEMORY" in text or "out of memory" in text for text in line.following(_OF_A_BACKTRACE)):
+        return event_of(EventKind.ENGINE_STEP_FAILED, line, {"engine": "other", "step": "load_weights"})
+    return None
+
+
 _TVM: tuple[Pattern, ...] = (
+    Pattern("LoadParams", r"^\s*\d{1,3}: (?:\S{0,200}::)?LoadParams\b", _loading_parameters),
     Pattern(
         "VK_ERROR_OUT_OF_DEVICE_MEMORY",
         r"\bVulkan Error, code=-2: VK_ERROR_OUT_OF_DEVICE_MEMORY",
