@@ -58,7 +58,7 @@ _WARNS_FIRST = frozenset({"tensorflow", "jax"})
 _RUNTIMES = frozenset(
     {
         *("java", "v8", "go", "rust", "dotnet", "php", "ruby", "erlang", "ghc"),
-        *("postgres", "mysql", "redis", "elasticsearch", "clickhouse", "duckdb"),
+        *("postgres", "mysql", "redis", "elasticsearch", "clickhouse", "duckdb", "r", "matlab"),
     }
 )
 """Allocators of other programs than Python's."""

@@ -247,7 +247,7 @@ def _words_for(event: LogEvent, evidence: Evidence) -> str | None:
 
 
 def _named(program: str) -> str:
-    return {"php": "PHP", "clickhouse": "ClickHouse", "duckdb": "DuckDB", "ghc": "GHC"}.get(
+    return {"php": "PHP", "clickhouse": "ClickHouse", "duckdb": "DuckDB", "ghc": "GHC", "matlab": "MATLAB"}.get(
         program, program.capitalize()
     )
 

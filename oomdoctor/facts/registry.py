@@ -370,7 +370,7 @@ _SPECS = (
              names=("heap", "metaspace", "direct", "thread", "native", "own-limit")),
     FactSpec("host.heap_used_bytes", B, INCIDENT, "in use in the runtime's heap after its last collection"),
     FactSpec("host.heap_limit_bytes", B, INCIDENT, "limit of the runtime's own for that part"),
-    FactSpec("host.heap_program", NAME, INCIDENT, "whose heap it was", names=("spark", "spark-driver", "spark-executor", "php", "redis", "elasticsearch", "clickhouse", "duckdb", "ghc")),
+    FactSpec("host.heap_program", NAME, INCIDENT, "whose heap it was", names=("spark", "spark-driver", "spark-executor", "php", "redis", "elasticsearch", "clickhouse", "duckdb", "ghc", "r", "matlab")),
     FactSpec("host.failed_shape", TEXT, INCIDENT, "shape of the array that could not be allocated"),
     FactSpec("host.memory_error", FLAG, INCIDENT, "Python raised MemoryError or an allocator of the host refused"),
     FactSpec("host.pinned_failed", FLAG, INCIDENT, "page-locked host memory was refused"),

@@ -101,6 +101,15 @@ def test_processes_alone_old_layout_and_cut_row() -> None:
     assert second.processes[0].used_bytes is None
 
 
+def test_rows_of_processes_alone_and_other_tables_of_sizes() -> None:
+    rows = """|    0   N/A  N/A      4101      C   .../envs/a/bin/python3.9      414MiB |
+|    1   N/A  N/A      4101      C   .../envs/a/bin/python3.9    13868MiB |
+|    1     4102      C   python                     725MiB |"""
+    found = {device.index: [process.pid for process in device.processes] for device in read_devices(rows, "x")}
+    assert found == {0: [4101], 1: [4101, 4102]}
+    assert not read_devices("| small | 12 MiB | 30 MiB |\n| 0 | 4101 | 12 MiB |", "x")
+
+
 def test_mig_instances_do_not_pass_for_the_device() -> None:
     text = NEW.replace(
         "+\n\n",

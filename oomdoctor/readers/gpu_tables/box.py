@@ -8,8 +8,10 @@ from ...model.devices import DeviceProcess
 from ..times import CLOCK, clock_time
 from .piece import MOST_DEVICES, Draft, Memory, Piece, TableLine, size
 
-ANCHORS = ("iB /", "NVIDIA-SMI", "Processes:", "Process name")
-"""Every table holds one of these."""
+_ROW_ALONE = "iB |"
+"""What a row of a process holds, and many a table besides."""
+ANCHORS = ("iB /", "NVIDIA-SMI", "Processes:", "Process name", _ROW_ALONE)
+"""Every table holds one of these, and so does what was left of one."""
 
 _SIZE = r"\d{1,9}(?:\.\d{1,3})? ?[KMGT]iB"
 _NAME_ROW = re.compile(
@@ -34,6 +36,16 @@ def is_drawn(text: str) -> bool:
     """Whether a line is part of a table: a row, a rule, or the clock above it."""
     text = text.strip()
     return text[:1] in ("|", "+") or CLOCK.match(text) is not None
+
+
+def opens(text: str) -> bool:
+    """Whether a line with an anchor is part of a table. Rows of processes were copied where its heads are missing."""
+    return is_drawn(text) and (any(anchor in text for anchor in ANCHORS[:-1]) or _lone_process(text.strip()))
+
+
+def _lone_process(text: str) -> bool:
+    row = _PROCESS_ROW.match(text)
+    return row is not None and row["kind"] is not None and _PROCESS_USED.search(row["rest"]) is not None
 
 
 class Box(Piece):
@@ -79,7 +91,8 @@ class Box(Piece):
             self.in_processes = True
             for device in self.still.values():
                 device.processes_shown = True
-        elif self.in_processes and (row := _PROCESS_ROW.match(text)):
+        elif (self.in_processes or not self.still and _lone_process(text)) and (row := _PROCESS_ROW.match(text)):
+            self.in_processes = True
             self._read_process(line, row)
         elif row := _NAME_ROW.match(text):
             index = int(row["index"])

@@ -27,7 +27,7 @@ class Form:
 
 
 FORMS: tuple[Form, ...] = (
-    Form("nvidia-smi", box.ANCHORS, box.is_drawn, box.Box, lambda text: not text.strip() or box.is_drawn(text)),
+    Form("nvidia-smi", box.ANCHORS, box.opens, box.Box, lambda text: not text.strip() or box.is_drawn(text)),
     Form("nvidia-smi CSV", rows.ANCHORS, rows.opens, rows.Rows),
     Form("nvidia-smi -q", query.ANCHORS, query.opens, query.Query, query.is_part, 600),
     Form("nvidia-smi -q -x", xml.ANCHORS, xml.is_part, xml.Document, xml.is_part, 600),

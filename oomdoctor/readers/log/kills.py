@@ -142,13 +142,8 @@ FAMILY = Family(
         ),
         Pattern("died with <Signals.", r"died with <Signals\.(?P<name>SIG[A-Z]{2,8}): \d", killed("subprocess")),
         Pattern(
-            "was sent SIGKILL! Perhaps",
-            r"Worker \(pid:(?P<pid>\d{1,10})\) was sent (?P<name>SIGKILL)!",
-            killed("gunicorn"),
-        ),
-        Pattern(
             "exited on signal",
-            r"(?:PID (?P<pid>\d{1,10}) on node \S{1,200} )?exited on signal (?P<signal>\d{1,2})\b",
+            r"(?<!\d )(?:PID (?P<pid>\d{1,10}) on node \S{1,200} )?exited on signal (?P<signal>\d{1,2})\b",
             killed("mpirun"),
         ),
         Pattern(
@@ -171,16 +166,6 @@ FAMILY = Family(
             r"The replica \S{1,80}(?: \d{1,6})? ran out-of-memory and exited with a non-zero status of"
             r" (?:137|9 ?\(SIGKILL\))",
             killed("container", oom_stated=True),
-        ),
-        Pattern(
-            "exited with 'signal 9",
-            r"Process '[^']{1,80}' pid:(?P<pid>\d{1,10}) exited with 'signal (?P<signal>9) \(SIGKILL\)'",
-            killed("celery"),
-        ),
-        Pattern(
-            "exited prematurely: signal 9",
-            r"Worker exited prematurely: signal (?P<signal>9) \(SIGKILL\)",
-            killed("celery"),
         ),
         Pattern("Negsignal.SIGKILL", r"return code Negsignal\.(?P<name>SIGKILL)\b", killed("airflow")),
         Pattern(

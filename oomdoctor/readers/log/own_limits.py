@@ -82,6 +82,24 @@ FAMILY = Family(
             r"\bHeap exhausted; {0,4}|\bheap exhausted;",
             _own_limit("ghc"),
         ),
+        Pattern(
+            "vector memory ",
+            r"(?:^|: )vector memory (?:exhausted \(limit reached\?\)\s*$"
+            r"|limit of (?P<most>\d{1,9}(?:\.\d{1,3})? [KMGT]b) reached\b)",
+            _own_limit("r"),
+        ),
+        Pattern(
+            "Reached total allocation of ",
+            r"(?:^|: )\s*Reached total allocation of (?P<most>\d{1,9}Mb): see help\(memory\.size\)",
+            _own_limit("r"),
+        ),
+        Pattern(
+            "maximum array size preference",
+            r"^\s*(?:Error .{1,200} )?Requested \S{1,80} \((?P<size>\d{1,9}(?:\.\d{1,3})?[KMGT]B)\) array exceeds "
+            r"maximum (?:array size preference|variable size)"
+            r"(?: \((?P<most>\d{1,9}(?:\.\d{1,3})?[KMGT]B)\))?",
+            _own_limit("matlab"),
+        ),
         Pattern("Out of memory. size=", r"\] Out of memory\. size=(?P<bytes>\d{1,20})\b", _refused("malloc")),
         Pattern("-1073741801", r"(?i:exit (?:code|status):?|exited with(?: code)?) -1073741801\b", _refused("malloc")),
         Pattern("Fatal javascript OOM in ", r"^\s*#? ?Fatal javascript OOM in \S", failed("v8", pool="heap")),
@@ -111,7 +129,8 @@ FAMILY = Family(
         ),
         Pattern(
             "exceeded: would use ",
-            rf"Memory limit \([^)]{{1,60}}\) exceeded: would use (?P<had>{SIZE})"
+            r"(?:Memory limit \([^)]{1,60}\)|\([a-z ]{1,40}\) memory limit|(?:User|Query|Server|Total) memory limit)"
+            rf" exceeded: would use (?P<had>{SIZE})"
             rf" \(attempt to allocate chunk of (?P<bytes>\d{{1,20}}) bytes\)(?:, current RSS:? {SIZE})?,"
             rf" maximum: (?P<most>{SIZE})",
             _own_limit("clickhouse"),

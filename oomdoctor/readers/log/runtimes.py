@@ -65,6 +65,12 @@ def _bad_alloc(match: re.Match[str], line: Line) -> LogEvent | None:
 _OF_A_DEVICE = re.compile(r"\bRMM allocation of .{1,40} failed|\bthrust::(?:\w{1,40}::){1,4}bad_alloc\b|/rmm/")
 
 
+def _julia(match: re.Match[str], line: Line) -> LogEvent | None:
+    """Julia's exception, alone on its line above its stack; behind `ERROR: ` it is read as it stands."""
+    bare = "ERROR" not in match[0] and any(text.strip() == "Stacktrace:" for text in line.following(2))
+    return failed("malloc")(match, line) if bare else None
+
+
 def _killed(reported_by: str) -> Callable[[re.Match[str], Line], LogEvent]:
     return lambda match, line: event(
         EventKind.PROCESS_KILLED,
@@ -168,6 +174,12 @@ FAMILY = Family(
             r"(?:^|: )[Cc]annot allocate vector of (?:size|length) (?P<size>\d{1,12}(?:\.\d{1,3})? [KMG]b)\b",
             failed("malloc"),
         ),
+        Pattern(
+            "annot allocate memory block of size ",
+            r"(?:^|: )[Cc]annot allocate memory block of size (?P<size>\d{1,12}(?:\.\d{1,3})? [KMGT]b)\b",
+            failed("malloc"),
+        ),
+        Pattern("OutOfMemoryError()", r"^\s*(?:ERROR: )?OutOfMemoryError\(\)\s*$", _julia),
         Pattern("OutOfMemoryError()", r"(?<![\w.])ERROR: (?:\w{1,40}: )?OutOfMemoryError\(\)\s*$", failed("malloc")),
         Pattern('Type "help memory"', r'\bOut of memory\. Type "help memory" for your options\.', failed("malloc")),
         Pattern("bad allocation", r"(?:Error|Exception): bad allocation\s*$", failed("malloc")),
