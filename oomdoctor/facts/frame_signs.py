@@ -28,6 +28,13 @@ def _sign(name: str, *patterns: str) -> Sign:
     return Sign(name, "|".join(patterns))
 
 
+_MOVES_MODULE = (
+    r"\|(?:\w+ = )?(?:self\.)?(?:\w{1,30}_)?"
+    r"(?:model|net|network|unet|vae|transformer|pipe|pipeline|generator|discriminator|backbone|encoder|decoder)"
+    r"(?:_(?!in|out|kw|arg|batch|data|dev|state|hidden|feat|emb|x)\w{1,20})?\.(?:cuda|to)\("
+)
+"""A module moved to the device whole, by what it is called; not what goes into one or comes out of it."""
+
 OPERATIONS = (
     _sign(
         "pinned-memory",
@@ -189,7 +196,7 @@ OPERATIONS = (
     _sign(
         "weights",
         r"\b(?:weights?|params?|parameters|state_dict)\b[^=]{0,80}\.(?:cuda|to)\(",
-        r"\|(?:\w+ = )?(?:self\.)?(?:model|net|network|unet|transformer|pipe|pipeline)\.(?:cuda|to)\(",
+        _MOVES_MODULE,
         r"\b_?move_model_to_device\(|\|_?(?:move_model|model)_to_device\|",
     ),
     _sign("activation", r"^\|\w*Sampler\w*\|$", r"/(?:ldm|diffusers/models)/\S{1,200}\.py\|\w+\|.*\w\]? [*+@] \w"),
@@ -308,6 +315,8 @@ PHASES = (
         r"/nn/modules/module\.py\|(?:_apply|convert)\|",
         r"\|set_module_(?:quantized_)?tensor_to_device\|",
         r"\b_?move_model_to_device\(|\|_?(?:move_model|model)_to_device\|",
+        r"\|_?prepare_(?:model|one)\||\|_prepare_(?:fsdp2?|deepspeed)\|",
+        _MOVES_MODULE,
         r"caching_allocator_warmup",
         r"variables_initializer\(",
         r"\b_init_param_handle_from_\w+",

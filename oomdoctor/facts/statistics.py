@@ -17,7 +17,7 @@ from .until import is_until_failure
 
 _OFTEN = 6
 """So many equal prints show that live memory stood level."""
-_PRINTED = ("peak_allocated_bytes", "non_releasable_bytes")
+_PRINTED = ("peak_allocated_bytes", "peak_reserved_bytes", "non_releasable_bytes")
 
 
 def derive(evidence: Evidence, facts: FactSet) -> None:

@@ -218,6 +218,10 @@ def test_a_function_that_evaluates_is_named_by_its_name(function: str, named: bo
         (("run.py", 3, "main", "net = net.to(device)"), "weights"),
         (("run.py", 3, "main", "model.to(device)"), "weights"),
         (("run.py", 3, "main", "x = x.to(device)"), "copy-to-device"),
+        (("run.py", 3, "main", "text_encoder = text_encoder.cuda()"), "weights"),
+        (("run.py", 3, "main", "model_ema.to(device)"), "weights"),
+        (("run.py", 3, "main", "model_inputs = model_inputs.to(device)"), "copy-to-device"),
+        (("run.py", 3, "main", "encoder_hidden_states = encoder_hidden_states.to(device)"), "copy-to-device"),
         (
             (r"C:\venv\lib\site-packages\torch\serialization.py", 3, "_save", "zip_file.write_record(name)"),
             "checkpoint",
@@ -244,6 +248,18 @@ def test_the_step_that_a_worker_names() -> None:
     assert facts.value("activity.operation") == "weights"
     profiled = facts_of(oom(), event(EventKind.ENGINE_STEP_FAILED, step="determine_num_available_blocks"))
     assert profiled.value("activity.phase") == "profile"
+
+
+@pytest.mark.parametrize(
+    ("frame", "phase"),
+    [
+        (("run.py", 3, "main", "gan_generator = gan_generator.cuda()"), "load"),
+        (("/env/site-packages/accelerate/accelerator.py", 912, "prepare_model", "m = m.to(self.device)"), "load"),
+        (("run.py", 3, "step", "batch = batch.to(device)"), None),
+    ],
+)
+def test_moving_a_whole_model_is_loading_it(frame: tuple[str, int, str, str], phase: str | None) -> None:
+    assert facts_of(traceback(frame), oom()).value("activity.phase") == phase
 
 
 def test_a_sampler_s_node_of_a_workflow_computes() -> None:

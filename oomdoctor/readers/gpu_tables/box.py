@@ -91,7 +91,7 @@ class Box(Piece):
             self.in_processes = True
             for device in self.still.values():
                 device.processes_shown = True
-        elif (self.in_processes or not self.still and _lone_process(text)) and (row := _PROCESS_ROW.match(text)):
+        elif (self.in_processes or (not self.still and _lone_process(text))) and (row := _PROCESS_ROW.match(text)):
             self.in_processes = True
             self._read_process(line, row)
         elif row := _NAME_ROW.match(text):

@@ -23,6 +23,7 @@ _TO_ANY_READER = re.compile(
     r"|\bexamples? of (?:an? |the |such )?(?:error|message|failure|log|line|out)"
     r"|\bwhat (?:does|is|do) .{1,400}\bmeans?\b|\bwhat (?:it|this) means\b"
     r"|^\W{0,4}(?:user|human|assistant|q|a|question|answer)\W{0,3}: |\bdefault: ?[^)]{1,20}\)$"
+    r"|^#{1,4} \[?(?:v?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?\b|unreleased\b|change ?log\b|release notes\b)"
     r"|如果(?:你|您)?(?:出现|遇到|看到)|解决(?:方法|方案|办法)|常见(?:问题|错误)|如何(?:避免|解决|处理)"
 )
 _ADVICE = re.compile(

@@ -20,6 +20,7 @@ from ..text import Utf8Chunks, clean, decode
 from .cut import may_be_cut, with_cut_told, without_cut_figures
 from .document import is_document
 from .family import Family, Line
+from .history import is_history
 from .index import TABLES, index_of
 from .ledger import EventLedger, ExcerptShelf
 from .order import MOST_TURNED_BYTES, NOT_TURNED, TURNED, Turned, is_newest_first
@@ -323,6 +324,8 @@ class _Reader:
                 if self.unended and span.start + _REACH > len(self.buffer):
                     events = [with_cut_told(event, line, self.unended) for event in events]
                 said += ((line.text.find(pattern.anchor), event) for event in events)
+            if said and is_history(text, self.texts_before(span), self.texts_after(span)):
+                continue
             for event in in_order_of_line(said):
                 new = self.record(event, span, text) or new
         return new

@@ -236,7 +236,7 @@ FAMILY = Family(
         Pattern(
             "MemoryError",
             r"^\s*(?:[\w.-]{0,60}[0-9]: |.{0,200}\b(?:ERROR|CRITICAL|FATAL)\b.{0,80}?[:\]>-] )?"
-            r"(?:builtins\.)?MemoryError(?::|\(\))?\s*$",
+            r"(?:[\w.$]{1,120}(?:Exception|Error): ){0,2}(?:builtins\.)?MemoryError(?::|\(\))?\s*$",
             _failed("python"),
         ),
         Pattern("Cannot allocate memory", r"\[Errno 12\] {1,3}Cannot allocate memory", _no_memory_errno),

@@ -41,7 +41,7 @@ def _lost(reported_by: str, most_lines_after: int = 0) -> Build:
 
 
 def _ended_its_time(text: str, pid: int | None) -> bool:
-    """Whether a line says that a worker's time was over; of another worker, where both have a number, it says nothing."""
+    """Whether a line says that the time of a worker was over: of this one, where both have a number."""
     found = _TIMED_OUT.search(text)
     if found is None:
         return False

@@ -56,6 +56,8 @@ FORMS: list[tuple[str, K, dict[str, Any]]] = [
     ("Error: vector memory limit of 16.0 Gb reached, see mem.maxVSize()", K.HOST_ALLOCATION_FAILED, {"allocator": "r", "pool": "own-limit", "limit_bytes": 16 << 30}),
     ("Error in read.csv(path) : vector memory exhausted (limit reached?)", K.HOST_ALLOCATION_FAILED, {"allocator": "r", "pool": "own-limit"}),
     ("  Reached total allocation of 8070Mb: see help(memory.size)", K.HOST_ALLOCATION_FAILED, {"allocator": "r", "limit_bytes": 8070 * MIB}),
+    ("com.chaquo.python.PyException: MemoryError: ", K.HOST_ALLOCATION_FAILED, {"allocator": "python"}),
+    ("concurrent.futures.process.WorkerError: MemoryError", K.HOST_ALLOCATION_FAILED, {"allocator": "python"}),
     ("Error: cannot allocate memory block of size 3.2 Gb", K.HOST_ALLOCATION_FAILED, {"allocator": "malloc", "requested_bytes": round(3.2 * (1 << 30))}),
     ("Requested 90000x90000 (60.3GB) array exceeds maximum array size preference (31.9GB).", K.HOST_ALLOCATION_FAILED, {"allocator": "matlab", "pool": "own-limit"}),
     ("OutOfMemoryError()\nStacktrace:\n  [1] Array", K.HOST_ALLOCATION_FAILED, {"allocator": "malloc"}),
