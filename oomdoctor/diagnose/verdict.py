@@ -136,6 +136,7 @@ def _what_happened(
     numbers = [] if incident.requested_bytes is not None else _figures_of(incident, facts)
     if incident.requested_bytes is not None:
         numbers.append(_asked(incident.requested_bytes, facts))
+    numbers += _under_own_limit(incident, facts)
     where = incidents[0].where
     free = _free_at(where, facts)
     if free is not None:
@@ -173,6 +174,15 @@ def _by_the_kernel(victim: str, facts: FactSet) -> str:
     if not said:
         return _("{what}.").format(what=what)
     return _("{what}: {numbers}.").format(what=what, numbers=_("; ").join(said))
+
+
+def _under_own_limit(incident: Incident, facts: FactSet) -> list[str]:
+    """The limit that a program keeps for itself, where it refused there: small requests are refused, too."""
+    limit = _number("host.heap_limit_bytes", facts)
+    asked = _number("host.failed_request_bytes", facts)
+    if limit is None or facts.value("host.failed_pool") != "own-limit" or asked != incident.requested_bytes:
+        return []
+    return [_("the limit was {size}").format(size=format_bytes(limit))]
 
 
 def _under_cap(where: str, facts: FactSet) -> list[str]:

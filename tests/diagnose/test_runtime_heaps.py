@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from oomdoctor.diagnose import diagnose
 from oomdoctor.model.diagnosis import Confidence
 
 from .asked import ask, first
@@ -82,3 +83,17 @@ def test_the_paging_file_of_windows(said: str) -> None:
     assert first(found).confidence is Confidence.LIKELY
     assert "paging file" in first(found).remedies[0].do
     assert found.facts.value("host.platform") == "windows"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("DB::Exception: Query memory limit exceeded: would use 9.32 GiB (attempt to allocate chunk of 4194304 bytes), maximum: 9.31 GiB.", "4.00 MiB asked for, the limit was 9.31 GiB"),
+        ("Error: vector memory limit of 16.0 Gb reached, see mem.maxVSize()", "the limit was 16.00 GiB"),
+    ],
+)  # fmt: skip
+def test_the_headline_tells_the_limit_that_was_reached(tmp_path, text, says):
+    (tmp_path / "a.log").write_text(f"{text}\n", encoding="utf-8")
+    diagnosis = diagnose([tmp_path / "a.log"])
+    assert says in diagnosis.summary
+    assert diagnosis.findings[0].rule == "HST020"

@@ -37,6 +37,11 @@ _FINISHED = re.compile(
     r"|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?0\b"
     r"|(?:训练|微调|评估|推理|任务|运行)(?:已|全部|顺利|成功){0,2}(?:完成|结束)(?!前|后)"
 )
+_TRAINED = re.compile(
+    r"^Training completed\. Do not forget to share|['\"]train_runtime['\"]: ?['\"]?[0-9]"
+    r"|`Trainer\.fit` stopped: `max_\w{1,20}=[0-9-]{1,12}` reached"
+)
+"""What a trainer prints where its loop came to its end, and nowhere else: no steps are needed to believe it."""
 _SERVED = re.compile(r"\"POST [^\"]{1,300} HTTP/[0-9.]{1,3}\"\W{1,3}2[0-9][0-9]\b")
 _ENDED = re.compile(
     r"(?i)^Traceback \(most|\bexit(?:ed)?(?: with)?(?: \w{1,8})? (?:code|status):? ?[1-9]|ChildFailedError"
@@ -120,10 +125,13 @@ def _went_on(match: re.Match[str], line: Line) -> LogEvent | None:
         words.search(text) for text in (line.text, *after[:_NEAR]) for words in (_WORDS, _WORDS_IN_CHINESE)
     ):
         return None  # in the second case its own words tell
-    steps = _steps(after)
+    steps = _steps([text for text in after if not _TRAINED.search(text)])
     finished = any(_FINISHED.search(text) for text in after)
+    trained = any(_TRAINED.search(text) for text in after)
+    finished = finished or trained
     served = sum(_SERVED.search(text) is not None for text in after) >= _FEWEST_STEPS
-    if len(steps) < _FEWEST_STEPS and not served and not (finished and steps) and not (finished and _restarts(after)):
+    told = served or trained or (finished and (steps or _restarts(after)))
+    if len(steps) < _FEWEST_STEPS and not told:
         return None
     before = _steps(line.preceding(_BEHIND))
     begun_again = bool(steps) and (not before or steps[0] < before[-1])

@@ -21,7 +21,8 @@ QUOTED = [
     f"step 1 loss 0.5\n{HEAD}    Killed\n    {OOM}\n\nstep 2 loss 0.4\n",
     f"4f3c2a1 first\n9d8e7f6 (tag: v1) fix {OOM}\n",
     "* 4f3c2a1 no more MemoryError\n| * 9d8e7f6 the pod is no longer OOMKilled\n",
-    f"diff --git a/t.py b/t.py\n--- a/t.py\n+++ b/t.py\n@@ -10,2 +10,2 @@ def main():\n     a = 1\n-# {OOM}\n+# Killed\n",
+    "diff --git a/t.py b/t.py\n--- a/t.py\n+++ b/t.py\n@@ -10,2 +10,2 @@ def main():\n     a = 1\n"
+    f"-# {OOM}\n+# Killed\n",
 ]
 OWN = [
     f"{HEAD}    Halve the batch\n\n{OOM}\n",
@@ -30,7 +31,6 @@ OWN = [
     f"- {OOM}\n",
     f"4f3c2a1 first\n\n{OOM}\n",
 ]
-
 
 
 @pytest.mark.parametrize("text", QUOTED)

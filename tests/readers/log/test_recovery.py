@@ -82,6 +82,19 @@ def test_a_trial_that_optuna_gave_up_and_the_next():
     assert not went_on(failed)
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Training completed. Do not forget to share your model on huggingface.co/models =)",
+        "{'train_runtime': 120.3, 'train_samples_per_second': 3.1}",
+        "`Trainer.fit` stopped: `max_epochs=3` reached.",
+    ],
+)
+def test_a_trainer_came_to_its_end(last):
+    assert went_on(f"step 10\n{OOM}\nsaved\n{last}\n")
+    assert not went_on(f"step 10\n{OOM}\nTraceback (most recent call last):\nsaved\n{last}\n")
+
+
 def test_an_error_is_no_warning():
     assert not went_on(f"{OOM}\nepoch 2 finished\n")
     assert went_on(f"WARNING {OOM}\nepoch 2 finished\n")
