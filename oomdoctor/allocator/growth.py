@@ -55,6 +55,17 @@ class Steps:
     """Live where each step begins, by kind of Ownership: shape (kinds, steps). What waits for another stream is not."""
     live_blocks: IntColumn
     """Blocks live there, of the same shape."""
+    of_one_line: bool = False
+    """Each step is one allocation of a line; a turn of the program may hold several."""
+
+    @property
+    def heights_before_the_last(self) -> IntColumn:
+        """`peak_bytes` of all but the last; of turns that are several steps each, of the highest of a turn only."""
+        peaks = self.peak_bytes[:-1]
+        if not self.of_one_line or len(peaks) < 3:
+            return peaks
+        tops = peaks[1:-1][(peaks[1:-1] >= peaks[:-2]) & (peaks[1:-1] >= peaks[2:])]
+        return tops if len(tops) >= _FEWEST_SETTLED else peaks
 
     def __len__(self) -> int:
         return len(self.first_event)
@@ -76,8 +87,9 @@ class Growth:
     top_owner: str | None
     """The line under which live bytes rose most; None where they rose under none."""
     top_gained_bytes: int
+    top_live_bytes: int
     top_count: int
-    """Live blocks under it, where the last step begins."""
+    """Live bytes and blocks under it, where the last step begins."""
     top_is_kv: bool
     """It appends keys and values to a cache."""
     kv_owners: frozenset[str]
@@ -114,6 +126,7 @@ def find_steps(ownership: Ownership, until: int) -> Steps | None:
     if not len(rows):
         return None
     first = _outermost_loop(ownership, rows)
+    of_one_line = first is None
     if first is None:
         first = _one_line_loop(ownership, rows)
     if first is None:
@@ -121,7 +134,7 @@ def find_steps(ownership: Ownership, until: int) -> Steps | None:
     first = first[:: -(-len(first) // _MOST_STEPS)]
     live_bytes, live_blocks = _live_at(ownership, first)
     peaks = np.maximum.reduceat(ownership.replay.live_bytes[: until + 1], first)
-    return Steps(first, until, peaks, live_bytes, live_blocks)
+    return Steps(first, until, peaks, live_bytes, live_blocks, of_one_line)
 
 
 def growth(ownership: Ownership, steps: Steps) -> Growth | None:
@@ -163,6 +176,7 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         seconds=None if time_us is None else (int(time_us[1]) - int(time_us[0])) / 1e6,
         top_owner=top,
         top_gained_bytes=gains[top] if top is not None else 0,
+        top_live_bytes=int(steps.live_bytes[top_kinds, -1].sum()),
         top_count=int(steps.live_blocks[top_kinds, -1].sum()),
         top_is_kv=is_kv,
         kv_owners=frozenset(like_top),

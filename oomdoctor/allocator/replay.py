@@ -187,6 +187,16 @@ class Replay:
         return np.maximum(found, lifetimes.start)
 
     @cached_property
+    def freed_bytes(self) -> IntColumn:
+        """Of each event the size of the block whose release it completes; 0 for all others."""
+        found = np.zeros(len(self.events), dtype=np.int64)
+        gone = (self.lifetimes.block < 0) & (self.lifetimes.end < len(self.events))
+        end = self.lifetimes.end[gone]
+        freed = self.events.action[end] == _FREE
+        found[end[freed]] = self.lifetimes.size_bytes[gone][freed]
+        return found
+
+    @cached_property
     def held_until(self) -> IntColumn:
         """As `given_back`; the end of what was free at the next event, which did not wait to speak of."""
         end = self.lifetimes.end

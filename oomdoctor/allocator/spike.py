@@ -32,6 +32,8 @@ class Spike:
     bytes: int
     """How far it would have come above their median."""
     sudden: bool
+    begin: int
+    """The event with which it began."""
 
 
 def find_spike(live_bytes: IntColumn, requested_bytes: int) -> Spike | None:
@@ -52,7 +54,7 @@ def find_spike(live_bytes: IntColumn, requested_bytes: int) -> Spike | None:
         return None
     larger = max(requested_bytes, _largest_step(live_bytes[rise:])) > _LARGER * _largest_step(before)
     above = max(0, round(need - floor - float(np.median(peaks))))
-    return Spike(above, larger and stands_out(need - floor, peaks))
+    return Spike(above, larger and stands_out(need - floor, peaks), rise)
 
 
 def _largest_step(live_bytes: IntColumn) -> int:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "oomdoctor.whatif/1"
 EXIT_NO_ANSWER = 3
+_CONTEXT_BYTES = 717 << 20
+"""What a context mostly takes at most: where less is to spare, the answer hangs on it."""
 LATER = N_("Nothing after that request was recorded: the run may still run out of memory later.")
 
 
@@ -267,6 +269,11 @@ def _sentence(answer: Answer) -> str:
     known, of = answer.missing_bytes is not None, answer.failed_request_bytes
     if answer.verdict is Verdict.SERVED:
         said = _("the request is served, {spare} to spare.")
+    elif answer.verdict is Verdict.SERVED_BEFORE_OTHERS and (answer.spare_bytes or 0) >= _CONTEXT_BYTES:
+        said = _(
+            "the request is served, {spare} to spare for the context and everybody else on that card; if they take"
+            " more, it fails."
+        )
     elif answer.verdict is Verdict.SERVED_BEFORE_OTHERS:
         said = _(
             "it cannot be told: the request is served if the context and everybody else on that card take {spare} at"

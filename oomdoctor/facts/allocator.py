@@ -226,13 +226,15 @@ def _put_state(
         pending = allocator.pending_at_end_bytes
         facts.put("allocator.allocated_bytes", allocator.live_at(moment(ownership, None)) - pending, source, member)
         facts.put("allocator.reserved_bytes", int(snapshot.segments.total_bytes[mine].sum()), source, member)
-    if not allocator.has_history:
-        return
     source = _source(
         ownership,
         N_("{events} events of device {device}").format(events=len(allocator.events), device=allocator.device),
     )
-    facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
+    # A program's first request may be the one that failed: its event is all the history there is.
+    if oom is not None or allocator.has_history:
+        facts.put("allocator.failing_request_in_snapshot", oom is not None, source, member)
+    if not allocator.has_history:
+        return
     facts.put("allocator.history_complete", allocator.starts_empty, source, member)
     if mine.any():
         facts.put("allocator.contradictions", allocator.disagreement.total, source, member)

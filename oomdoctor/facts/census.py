@@ -177,7 +177,7 @@ def derive_holder(_evidence: Evidence, facts: FactSet) -> None:
             facts.put("growth.holder", holder, computed("owner.holder"), member)
             facts.put("growth.kept_bytes", facts.value(size_fact, member), computed(size_fact), member)
         facts.put("growth.kept_bytes", facts.value("growth.bytes", member), computed("growth.bytes"), member)
-        stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_bytes", member)
+        stack, size = facts.value("growth.top_stack", member), facts.value("growth.top_stack_live_bytes", member)
         if isinstance(stack, str) and isinstance(size, int):
             said = N_("{stack} ({size} in {number} blocks)").format(
                 stack=stack, size=format_bytes(size), number=facts.value("growth.top_stack_count", member)

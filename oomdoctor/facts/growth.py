@@ -84,6 +84,7 @@ def _put(found: Growth, source: Source, member: str, facts: FactSet) -> None:
     if found.top_owner is not None:
         facts.put("growth.top_stack", found.top_owner, source, member)
         facts.put("growth.top_stack_bytes", found.top_gained_bytes, source, member)
+        facts.put("growth.top_stack_live_bytes", found.top_live_bytes, source, member)
         facts.put("growth.top_stack_count", found.top_count, source, member)
         facts.put("growth.top_is_kv", found.top_is_kv, source, member)
 
@@ -106,11 +107,14 @@ def _put_spike(
     chosen = ownership.replay.events.action[begin : oom.event_index] == _ALLOC
     largest = int(ownership.replay.events.size_bytes[begin : oom.event_index][chosen].max(initial=0))
     facts.put("spike.largest_request_bytes", max(oom.requested_bytes, largest), source, member)
-    earlier = steps.peak_bytes[:-1]
+    earlier = steps.heights_before_the_last
     if len(earlier) < _FEWEST_EARLIER:
         return
     need = max(int(steps.peak_bytes[-1]), ownership.replay.live_at(oom.event_index) + oom.requested_bytes)
-    facts.put("spike.bytes", max(0, need - int(np.median(earlier))), source, member)
+    above = max(0, need - int(np.median(earlier)))
+    facts.put("spike.bytes", above, source, member)
+    if _is_new_work(ownership, oom, begin):
+        facts.put("spike.new_work_bytes", above, source, member)
     if found is not None and found.rose:
         facts.put("spike.sudden", False, source, member)
         return
@@ -129,3 +133,21 @@ def put_spike_of_curve(ownership: Ownership, oom: SnapshotOom, member: str, fact
         )
         facts.put("spike.bytes", found.bytes, source, member)
         facts.put("spike.sudden", found.sudden, source, member)
+        if _is_new_work(ownership, oom, found.begin):
+            facts.put("spike.new_work_bytes", found.bytes, source, member)
+
+
+def _is_new_work(ownership: Ownership, oom: SnapshotOom, begin: int) -> bool:
+    """Whether most of what rose from event `begin` on, what was still live at the failure and its request, came from
+    stacks that had not allocated before: a larger input makes the same lines ask for more. False where stacks do not
+    tell.
+    """
+    events, lifetimes = ownership.replay.events, ownership.replay.lifetimes
+    before = events.stack[:begin][events.action[:begin] == _ALLOC]
+    rows = (lifetimes.start >= begin) & lifetimes.live_after(oom.event_index)
+    stack = np.append(lifetimes.stack[rows], oom.stack)
+    size = np.append(lifetimes.size_bytes[rows], oom.requested_bytes)
+    told = stack >= 0
+    if oom.stack < 0 or 2 * int(size[told].sum()) <= int(size.sum()):
+        return False
+    return 2 * int(size[told & ~np.isin(stack, before)].sum()) > int(size[told].sum())

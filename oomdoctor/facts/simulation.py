@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ..allocator.replay import replay
 from ..allocator.simulation.settings import with_setting
 from ..allocator.simulation.whatif import Answer, CannotSimulate, Card, Simulation
 from ..language import N_
@@ -49,7 +50,8 @@ class Question:
     def simulation(self, tell: Tell | None = None) -> Simulation:
         """The recorded run, checked. `tell` is told the input, the steps done and all steps. Raises CannotSimulate."""
         told = None if tell is None else partial(tell, self.snapshot.path)
-        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes, told)
+        sizes = replay(self.snapshot, self.oom.device).freed_bytes
+        return Simulation(self.snapshot, self.oom, self.card, self.free_bytes, told, sizes)
 
     @property
     def events(self) -> int:

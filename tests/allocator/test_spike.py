@@ -20,11 +20,13 @@ def curve(*heights: int, failing: int) -> np.ndarray:
 
 
 def test_one_rise_far_above_level_ones() -> None:
-    assert find_spike(curve(*[100] * 12, failing=250), 50) == Spike(200, sudden=True)
+    live = curve(*[100] * 12, failing=250)
+    assert find_spike(live, 50) == Spike(200, sudden=True, begin=len(live) - 6)
 
 
 def test_the_next_rise_of_the_same_height_is_no_exception() -> None:
-    assert find_spike(curve(*[100] * 12, failing=80), 20) == Spike(0, sudden=False)
+    live = curve(*[100] * 12, failing=80)
+    assert find_spike(live, 20) == Spike(0, sudden=False, begin=len(live) - 6)
 
 
 def test_heights_that_vary_need_twice_the_highest() -> None:

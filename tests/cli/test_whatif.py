@@ -69,7 +69,7 @@ def test_json_is_for_programs(snapshot: Path) -> None:
         # 1,000 MiB are reserved and 300 asked for.
         (
             "2GiB",
-            "it cannot be told: the request is served if the context and everybody else on that card take 748.00 MiB",
+            "the request is served, 748.00 MiB to spare for the context and everybody else on that card; if they",
             False,
         ),
         (

@@ -117,6 +117,29 @@ def test_a_larger_last_batch_is_a_spike_and_an_equal_one_is_not(tmp_path: Path, 
     assert _of(facts, "spike.sudden", "growth.steady") == (sudden, False)
 
 
+def test_work_of_another_kind_is_no_larger_input(tmp_path: Path) -> None:
+    """The steps reach 100 MiB above what stays; joining takes 600 and wanted 500 more."""
+    facts = _facts(_read(programs.joined_once(), tmp_path))
+    assert _of(facts, "spike.sudden", "spike.bytes", "spike.new_work_bytes") == (True, 1000 * MIB, 1000 * MIB)
+    facts = _facts(_read(programs.level_training(last_scale=3), tmp_path, "larger.pickle"))
+    assert _of(facts, "spike.sudden", "spike.new_work_bytes") == (True, None)
+
+
+def test_of_a_recording_that_begins_late_what_was_gained_and_what_is_live_are_two_figures(tmp_path: Path) -> None:
+    whole = _facts(_read(programs.leak_of_graphs(), tmp_path))
+    late = _facts(_read(programs.leak_of_graphs(), tmp_path, "late.pickle", ring=400))
+    names = ("growth.top_stack_live_bytes", "growth.top_stack_count")
+    assert _of(late, *names) == _of(whole, *names)
+    assert _of(late, "growth.top_stack_bytes")[0] < _of(whole, "growth.top_stack_bytes")[0]  # type: ignore[operator]
+
+
+def test_a_request_that_is_all_the_history_is_a_failing_request(tmp_path: Path) -> None:
+    device = Device()
+    device.fail(5000 * MIB, 2000 * MIB, [])
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "allocator.failing_request_in_snapshot") == (True,)
+
+
 def test_a_rising_load_is_no_spike(tmp_path: Path) -> None:
     facts = _facts(_read(programs.requests((100, 200, 400, 700)), tmp_path))
     assert _of(facts, "spike.sudden") == (True,), "the fourth is three times the third"

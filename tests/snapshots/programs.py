@@ -74,6 +74,21 @@ def level_training(steps: int = 12, last_scale: int = 1) -> Device:
     return device
 
 
+def joined_once(steps: int = 12) -> Device:
+    """Level steps, then a line that had not run before joins all that the program has. Each step makes five tensors on
+    one line, so that the line itself is the only loop.
+    """
+    device = Device()
+    load(device, 4, 20 * MIB)
+    for _ in range(steps):
+        made = [device.malloc(20 * MIB, [frame("<listcomp>", FILE, 70), *at(70)]) for _ in range(5)]
+        for address in made:
+            device.free(address)
+    device.malloc(600 * MIB, [frame("join", FILE, 30), *at(80)])
+    device.fail(500 * MIB, FREE, [frame("join", FILE, 31), *at(80)])
+    return device
+
+
 def one_pass(layers: int = 30) -> Device:
     """The first forward pass does not fit."""
     device = Device()

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...model.snapshot import ACTIONS, BLOCK_STATES, Events, Snapshot
+from ...model.snapshot import ACTIONS, BLOCK_STATES, Events, IntColumn, Snapshot
 from .rounding import SMALL_BUFFER_BYTES, SMALL_BYTES, block_size
 from .settings import AllocatorSettings
 
@@ -76,8 +76,10 @@ def pool_number(pool_id: tuple[int, int]) -> int:
 
 
 class _Rewinder:
-    def __init__(self, snapshot: Snapshot, events: Events, settings: AllocatorSettings) -> None:
-        self.events, self.settings = events, settings
+    def __init__(
+        self, snapshot: Snapshot, events: Events, settings: AllocatorSettings, freed_bytes: IntColumn | None = None
+    ) -> None:
+        self.events, self.settings, self.freed_bytes = events, settings, freed_bytes
         self.contradictions = 0
         device, segments, blocks = events.device, snapshot.segments, snapshot.blocks
         self.areas: dict[int, Area] = {}
@@ -103,19 +105,21 @@ class _Rewinder:
         """Undo every event from the last down to this one."""
         events = self.events
         alloc, requested, completed = _CODE["alloc"], _CODE["free_requested"], _CODE["free_completed"]
+        whole = np.zeros(len(events), dtype=np.int64) if self.freed_bytes is None else self.freed_bytes
         steps = zip(
             events.action[first:].tolist()[::-1],
             events.address[first:].tolist()[::-1],
             events.size_bytes[first:].tolist()[::-1],
+            whole[first:].tolist()[::-1],
             range(len(events) - 1, first - 1, -1),
             strict=True,
         )
-        for action, address, size, index in steps:
+        for action, address, size, whole_bytes, index in steps:
             if action == alloc:
                 self.contradictions += self.live.pop(address, None) is None
             elif action == completed:
                 self.contradictions += address in self.live
-                self.live[address] = (block_size(size, self.settings), True)
+                self.live[address] = (max(block_size(size, self.settings), whole_bytes), True)
             elif action == requested:
                 if address in self.live:
                     self.live[address] = (self.live[address][0], False)
@@ -207,13 +211,20 @@ _UNDO = {
 
 
 def memory_map(
-    snapshot: Snapshot, events: Events, settings: AllocatorSettings, first: int = 0, window_bytes: int = 1 << 42
+    snapshot: Snapshot,
+    events: Events,
+    settings: AllocatorSettings,
+    first: int = 0,
+    window_bytes: int = 1 << 42,
+    freed_bytes: IntColumn | None = None,
 ) -> MemoryMap:
     """What stood just before event `first`; with the number of events, the final state.
 
-    `window_bytes`: how many addresses an expandable segment reserves.
+    `window_bytes`: how many addresses an expandable segment reserves. `freed_bytes`: of each event the size of the
+    block it frees, 0 where that is not known (`Replay.freed_bytes`); without it a block is what was asked for, rounded,
+    and what lies idle behind it and is too small to be split off.
     """
-    rewinder = _Rewinder(snapshot, events, settings)
+    rewinder = _Rewinder(snapshot, events, settings, freed_bytes)
     rewinder.undo_back_to(first)
     areas = tuple(sorted(rewinder.areas.values(), key=lambda area: area.address))
     blocks = _whole_sizes(areas, sorted(rewinder.live.items()), settings)

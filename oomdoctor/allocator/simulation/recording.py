@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...model.snapshot import ACTIONS, Events, Snapshot, SnapshotOom
+from ...model.snapshot import ACTIONS, Events, IntColumn, Snapshot, SnapshotOom
 from .memory_map import Area, MemoryMap, memory_map
 from .rounding import SMALL_BUFFER_BYTES, SMALL_BYTES, block_size
 from .settings import AllocatorSettings
@@ -105,18 +105,20 @@ def read_recording(
     total_bytes: int | None = None,
     allowed_bytes: int | None = None,
     waited_for: bool = False,
+    freed_bytes: IntColumn | None = None,
 ) -> Recording | None:
     """The program up to `oom`, of which the driver had `free_bytes` left; None where its device has no events.
 
     `total_bytes` is what the card has, where that is known; `allowed_bytes` what the process was allowed to reserve of
     it, where it was not all. `waited_for`: what stopped waiting before a release did so because the allocator waited.
+    `freed_bytes` as for `memory_map`.
     """
     events = next((events for events in snapshot.events if events.device == oom.device), None)
     if events is None:
         return None
     card = total_bytes if total_bytes is not None else free_bytes + snapshot.reserved_bytes
-    start = memory_map(snapshot, events, settings, window_bytes=card + card // 8)
-    end = memory_map(snapshot, events, settings, oom.event_index)
+    start = memory_map(snapshot, events, settings, window_bytes=card + card // 8, freed_bytes=freed_bytes)
+    end = memory_map(snapshot, events, settings, oom.event_index, freed_bytes=freed_bytes)
     reader = _Reader(events, start, end, oom, free_bytes, settings, allowed_bytes, waited_for)
     steps = tuple(reader.steps())
     taken = []

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import product
 
 from ...language import _, ngettext
-from ...model.snapshot import Snapshot, SnapshotOom
+from ...model.snapshot import IntColumn, Snapshot, SnapshotOom
 from ...model.units import format_bytes
 from .device import Device
 from .recording import Recording, read_recording
@@ -118,8 +118,12 @@ class Simulation:
         card: Card,
         free_bytes: int | None = None,
         tell: Tell | None = None,
+        freed_bytes: IntColumn | None = None,
     ) -> None:
         """`free_bytes` is what the driver had left, for a snapshot that does not say it. Raises CannotSimulate.
+
+        `freed_bytes`: of each event the size of the block it frees (`Replay.freed_bytes`), so that what stood when the
+        recording began has its true size; without it that is reckoned from what was asked for.
 
         `tell` is told how far each pass over the steps is.
         """
@@ -145,6 +149,7 @@ class Simulation:
             *(snapshot, oom, free, self.settings),
             total_bytes=card.total_bytes,
             allowed_bytes=card.allowed_bytes,
+            freed_bytes=freed_bytes,
         )
         recording = read()
         if recording is None:
