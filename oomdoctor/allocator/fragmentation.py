@@ -7,15 +7,19 @@ an expandable segment gives back whole idle granules (2 MiB in the small pool, 2
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.snapshot import Blocks, IntColumn, Segments, Snapshot
+from ..model.snapshot import Blocks, Frame, IntColumn, Segments, Snapshot
 from .request import Request
 from .simulation.rounding import page_size
 from .simulation.settings import AllocatorSettings
+from .stacks import is_python
+
+_CAPTURE = re.compile(r"cuda_?graph|(?:^|_)capture(?:_|$)|make_graphed|torch/cuda/graphs\.py", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Fragmentation:
     """Freed blocks that wait for another stream."""
     private_idle_bytes: int
     """Idle bytes in private (CUDA-graph, user) pools."""
+    program_pool_idle_bytes: int
+    """Of these, in pools that the program made (`torch.cuda.MemPool`), not a capture."""
 
 
 def pools_of_blocks(
@@ -67,7 +73,30 @@ def fragmentation(snapshot: Snapshot, request: Request) -> Fragmentation:
         pinned_idle_bytes=int(blocks.size_bytes[shared_idle].sum()) - releasable,
         pending_free_bytes=int(blocks.size_bytes[here & (blocks.state == 2)].sum()),
         private_idle_bytes=int(blocks.size_bytes[idle & private].sum()),
+        program_pool_idle_bytes=int(blocks.size_bytes[idle & _of_programs_pools(snapshot)[blocks.segment]].sum()),
     )
+
+
+def _of_programs_pools(snapshot: Snapshot) -> NDArray[np.bool_]:
+    """Of each segment whether it is of a pool that the program made for itself.
+
+    A capture that is given no pool numbers its own in the first half (`MempoolId_t` of c10), a MemPool and
+    `graph_pool_handle()` in the second; where one of the latter serves captures, a stack says so.
+    """
+    segments, blocks = snapshot.segments, snapshot.blocks
+    found = segments.private_pool & (segments.pool != 0) & (segments.pool >> 32 == 0)
+    if not found.any():
+        return found
+    stack = np.concatenate([segments.stack, blocks.stack])
+    pool = np.concatenate([segments.pool, segments.pool[blocks.segment]])
+    told = stack >= 0
+    captures = np.asarray([_captures(frames) for frames in snapshot.stacks], dtype=np.bool_)
+    captured = np.unique(pool[told][captures[stack[told]]])
+    return found & ~np.isin(segments.pool, captured)
+
+
+def _captures(stack: tuple[Frame, ...]) -> bool:
+    return any(_CAPTURE.search(frame.function) or _CAPTURE.search(frame.file) for frame in stack if is_python(frame))
 
 
 def _releasable(segments: Segments, blocks: Blocks, idle: NDArray[np.bool_], settings: AllocatorSettings) -> int:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..model.snapshot import ACTIONS, BLOCK_STATES, AddressColumn, Events, IntColumn, Snapshot
 from .request import settings_of
 from .simulation.settings import AllocatorSettings
-from .whole_blocks import Spans, block_sizes, rests
+from .whole_blocks import Spans, block_sizes, rests, too_large
 
 _PENDING = BLOCK_STATES.index("active_pending_free")
 
@@ -320,6 +320,10 @@ def _lifetimes(events: Events, snapshot: Snapshot, active: IntColumn) -> tuple[L
     size, stack = _sizes_and_stacks(events, snapshot, final_block, teller, allocated, settings)
     dead_rows = final_block < 0
     dead = np.flatnonzero(dead_rows)
+    if any(divisions > 1 for divisions in settings.roundup_power2_divisions):
+        least = block_sizes(events.size_bytes[teller[dead]], replace(settings, roundup_power2_divisions=()))
+        wrong = too_large(snapshot, events, Spans(where, start, end), size, least, dead)
+        size[wrong] = least[np.searchsorted(dead, wrong)]
     rest, more = rests(snapshot, events, settings, Spans(where, start, end), size, dead)
     asked = size.copy()
     asked[~dead_rows] = np.minimum(

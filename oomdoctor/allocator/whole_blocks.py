@@ -90,6 +90,27 @@ def rests(
     return rest, more
 
 
+def too_large(
+    snapshot: Snapshot, events: Events, spans: Spans, size_bytes: IntColumn, least_bytes: IntColumn, of: IntColumn
+) -> IntColumn:
+    """Which of the rows `of` cannot have `size_bytes`: during their life something else began within these.
+
+    Each had `least_bytes`, one value for each of `of`, at least. So it is where the allocator's settings were changed
+    while it ran: only the last ones are recorded.
+    """
+    chosen = np.flatnonzero(size_bytes[of] > least_bytes)
+    if not len(chosen):
+        return of[:0]
+    mine, least = of[chosen], least_bytes[chosen]
+    lives, limit = spans.rows(mine), size_bytes[mine] - least - 1
+    behind = lives.address + least.astype(np.uint64)
+    found = _nearest(spans.sorted(), behind, limit, lives, len(events))
+    ends = _segment_ends(snapshot, events)
+    if len(ends.address):
+        found = np.maximum(found, _nearest(ends, behind, limit, lives, len(events)))
+    return mine[found >= 0]
+
+
 def _nearest(spans: Spans, behind: AddressColumn, limit: IntColumn, lives: Spans, count: int) -> IntColumn:
     """How far from `behind` the lowest address lies that was in use during each life; -1: beyond `limit`."""
     found = np.full(len(behind), -1, dtype=np.int64)

@@ -269,6 +269,8 @@ def _put_idle(found: Fragmentation, source: Source, member: str, facts: FactSet)
     facts.put("allocator.pinned_idle_bytes", found.pinned_idle_bytes, source, member)
     facts.put("allocator.pending_free_bytes", found.pending_free_bytes, source, member)
     facts.put("allocator.private_idle_bytes", found.private_idle_bytes, source, member)
+    if found.private_idle_bytes:
+        facts.put("allocator.program_pool_idle_bytes", found.program_pool_idle_bytes, source, member)
 
 
 def _put_owners(ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet) -> None:

@@ -148,6 +148,9 @@ _SPECS = (
     FactSpec("allocator.pinned_idle_bytes", B, DEVICE, "idle bytes in segments that live blocks keep from being released"),
     FactSpec("allocator.pending_free_bytes", B, DEVICE, "freed blocks that wait for another stream's event"),
     FactSpec("allocator.private_idle_bytes", B, DEVICE, "idle bytes in private (CUDA-graph) pools"),
+    FactSpec(
+        "allocator.program_pool_idle_bytes", B, DEVICE, "of these, in pools that the program made (MemPool), not a capture"
+    ),
     FactSpec("allocator.expandable_segments", FLAG, DEVICE, "segments can grow in place"),
     FactSpec("allocator.churn_owner", TEXT, DEVICE, "whose blocks of many sizes came and went where most of the holes are that the failing request could not use"),
     FactSpec("allocator.churn_hole_bytes", B, DEVICE, "these holes"),

@@ -63,3 +63,33 @@ def test_the_peak_is_torchs_own_to_the_byte(
     found = [replay(read_snapshot(tmp_path / f"{number}.pickle"), 0) for number in range(len(told))]
     assert [each.peak_bytes for each in found] == told
     assert [(each.peak_may_be_more_bytes, each.disagreement.total) for each in found] == [(0, 0)] * len(told)
+
+
+CHANGED = """
+MIB = 1 << 20
+def take(size):
+    return torch.empty(size, dtype=torch.uint8, device="cuda")
+torch.cuda.memory._set_allocator_settings("expandable_segments:{expandable}")
+torch.cuda.memory._record_memory_history(max_entries=1_000_000, context=None)
+live = [take(33 * MIB) for _ in range(20)]
+torch.cuda.memory._set_allocator_settings("expandable_segments:{expandable},roundup_power2_divisions:2")
+live += [take(33 * MIB) for _ in range(20)]
+print(torch.cuda.memory_allocated())
+try:
+    take(60 << 30)
+except torch.OutOfMemoryError:
+    pass
+live.clear()
+torch.cuda.memory._dump_snapshot("{path}")
+"""
+
+
+@pytest.mark.parametrize("expandable", [False, True])
+def test_settings_that_were_changed_meanwhile_do_not_make_earlier_blocks_larger(
+    expandable: bool, device_with: Callable[..., Device], tmp_path: Path
+) -> None:
+    path = tmp_path / "changed.pickle"
+    program = CHANGED.replace("{expandable}", str(expandable)).replace("{path}", str(path))
+    told = int(device_with(memory_bytes=(24 * GIB,)).printed(program))
+    found = replay(read_snapshot(path), 0)
+    assert (found.peak_bytes, found.disagreement.total) == (told, 0)

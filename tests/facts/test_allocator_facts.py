@@ -140,6 +140,25 @@ def test_a_request_that_is_all_the_history_is_a_failing_request(tmp_path: Path) 
     assert _of(facts, "allocator.failing_request_in_snapshot") == (True,)
 
 
+@pytest.mark.parametrize(
+    ("pool", "stack", "of_program"),
+    [
+        ((1, 0), programs.at(20), 0),
+        ((0, 1), programs.at(20), 700 * MIB),
+        ((0, 1), programs.at(20, "capture_model"), 0),
+    ],
+    ids=["capture", "MemPool", "graph_pool_handle"],
+)
+def test_who_made_a_private_pool(tmp_path: Path, pool: tuple[int, int], stack: list, of_program: int) -> None:
+    device = Device()
+    made = [device.malloc(100 * MIB, stack, pool=pool) for _ in range(8)]
+    for address in made[1:]:
+        device.free(address)
+    device.fail(5000 * MIB, programs.FREE, programs.at(30))
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "allocator.private_idle_bytes", "allocator.program_pool_idle_bytes") == (700 * MIB, of_program)
+
+
 def test_a_rising_load_is_no_spike(tmp_path: Path) -> None:
     facts = _facts(_read(programs.requests((100, 200, 400, 700)), tmp_path))
     assert _of(facts, "spike.sudden") == (True,), "the fourth is three times the third"
