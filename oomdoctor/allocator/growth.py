@@ -119,7 +119,10 @@ def find_steps(ownership: Ownership, until: int) -> Steps | None:
     events = ownership.replay.events
     rows = np.flatnonzero((events.action[: until + 1] == _ALLOC) & (events.stack[: until + 1] >= 0))
     of_the_loop = np.asarray(
-        [bool(reading.position) and reading.category not in _NOT_OF_THE_LOOP for reading in ownership.readings],
+        [
+            bool(reading.position) and not reading.constructed and reading.category not in _NOT_OF_THE_LOOP
+            for reading in ownership.readings
+        ],
         dtype=np.bool_,
     )
     rows = rows[of_the_loop[events.stack[rows]]]
@@ -143,7 +146,9 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
         return None
     begin = _first_settled(steps)
     readings = ownership.readings
-    counted = np.asarray([reading.category is not Category.WEIGHTS for reading in readings], dtype=np.bool_)
+    counted = np.asarray(
+        [reading.category is not Category.WEIGHTS and not reading.constructed for reading in readings], dtype=np.bool_
+    )
     live = np.where(counted[:, None], steps.live_bytes, 0)[:, begin:]
     gained_by_kind = live[:, -1] - live[:, 0]
     more_blocks = steps.live_blocks[:, -1] > steps.live_blocks[:, begin]

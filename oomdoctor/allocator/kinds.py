@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,8 @@ from .replay import BEFORE_RING, Replay
 from .stacks import Category, StackReading, read_stack
 
 _ALLOC = ACTIONS.index("alloc")
+_FEWEST_TURNS, _SHARE_OF_TURNS = 8, 0.2
+_MORE_THAN_LAYERS = 200
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,45 @@ class LifetimeKinds:
         autograd = StackReading(N_("backward pass (autograd thread)"), Category.GRADIENT, False, False, ())
         before = StackReading(N_("allocated before stacks were recorded"), Category.UNKNOWN, False, False, ())
         return (
-            *map(read_stack, self.snapshot.stacks),
+            *self._of_stacks(),
             autograd if has_stacks else unrecorded,
             before if has_stacks else unrecorded,
             StackReading(N_("allocated before recording began, freed since"), Category.UNKNOWN, False, False, ()),
         )
+
+    def _of_stacks(self) -> list[StackReading]:
+        """What stacks say. A constructor that is called again and again, other work between, hardly makes weights: its
+        kind is not known then; and if it is called more often than any model has layers, it is of the program's loop.
+        """
+        found = [*map(read_stack, self.snapshot.stacks)]
+        constructors = [kind for kind, reading in enumerate(found) if reading.constructed]
+        if not constructors:
+            return found
+        lifetimes = self.replay.lifetimes
+        made = np.bincount(lifetimes.stack[lifetimes.stack >= 0], minlength=len(found))
+        constructors = [kind for kind in constructors if made[kind] >= _FEWEST_TURNS]
+        if not constructors:
+            return found
+        weights = np.asarray([reading.category is Category.WEIGHTS for reading in found], dtype=np.bool_)
+        passing = (lifetimes.start >= 0) & (lifetimes.end < len(self.replay.events)) & (lifetimes.stack >= 0)
+        passing[passing] = ~weights[lifetimes.stack[passing]]
+        order = np.argsort(lifetimes.start[passing], kind="stable")
+        begin, end = lifetimes.start[passing][order], lifetimes.end[passing][order]
+        rows = np.flatnonzero(np.isin(lifetimes.stack, constructors) & (lifetimes.start >= 0))
+        rows = rows[np.lexsort((lifetimes.start[rows], lifetimes.stack[rows]))]
+        edges = np.searchsorted(lifetimes.stack[rows], [*constructors, len(found)])
+        none = np.int64(1) << 62
+        for kind, first, last in zip(constructors, edges[:-1], edges[1:], strict=True):
+            turns = lifetimes.start[rows[first:last]]
+            # Between two turns in a row: what began after the one and ended before the other.
+            after = np.searchsorted(begin, turns)
+            earliest = np.minimum.reduceat(np.append(end, none), np.minimum(after, len(end)))
+            worked = int(np.count_nonzero((after[1:] > after[:-1]) & (earliest[:-1] < turns[1:])))
+            # One line may allocate several things a turn.
+            if worked >= max(_FEWEST_TURNS, _SHARE_OF_TURNS * len(turns)):
+                sure = worked >= _MORE_THAN_LAYERS
+                found[kind] = replace(found[kind], category=Category.OTHER, constructed=not sure)
+        return found
 
     @cached_property
     def first_with_stack(self) -> int:

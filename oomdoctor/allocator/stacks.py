@@ -79,6 +79,7 @@ _MODULE_WRAPPERS = frozenset({_MODULE_CALL, "_wrapped_call_impl"})
 
 _is_optimizer_file = _finder(r"/optim/|optim\w*\.py$|/apex/optimizers/|bitsandbytes/optim|adam\w*\.py$")
 _is_optimizer_function = _finder(r"^(?:step|_init_group|init_state|_multi_tensor_\w+|_single_tensor_\w+|_foreach_\w+)$")
+_makes_state = _finder(r"^(?:_init_group|init_state)$")
 _communicates = _finder(
     r"torch/distributed/|^c10d::|::ProcessGroup|all_?reduce|all_?gather|reduce_?scatter|all_to_all|broadcast_coalesced",
     re.IGNORECASE,
@@ -133,6 +134,11 @@ class StackReading:
     """Under a function called `generate`: without gradients a forward pass there makes a token."""
     accumulates: bool = False
     """Autograd adds to a parameter's gradient there."""
+    constructed: bool = False
+    """No better reason for weights than that a constructor of the program allocated it: a record of each turn, or a
+    cache, has a constructor as well."""
+    makes_state: bool = False
+    """An optimizer makes the state of its parameters there."""
     runs_again: bool = False
     """In a thread that torch started: backward runs a checkpointed layer again."""
 
@@ -148,15 +154,18 @@ def read_stack(stack: tuple[Frame, ...]) -> StackReading:
     else:
         owner = N_("native code without a Python frame")
     calls = sum(frame.function == _MODULE_CALL for frame in python)
+    category = _category(stack, python, calls > 0)
     return StackReading(
         owner=owner,
-        category=_category(stack, python, calls > 0),
+        category=category,
         in_module=calls > 0,
         gradients_off=any(f.function == "decorate_context" and _in_torch(f.file) for f in python),
         position=_position(python),
         named_phase=_named_phase(python),
         generates=any(frame.function == "generate" and not _in_torch(frame.file) for frame in python),
         accumulates=any("AccumulateGrad" in native.function for native in stack),
+        constructed=category is Category.WEIGHTS and not any(_loads_weights(frame) for frame in python),
+        makes_state=any(_is_optimizer_file(f.file) and _makes_state(f.function) for f in python),
         runs_again=_is_of_torchs_thread(python),
     )
 
@@ -261,6 +270,10 @@ def _is_of_torchs_thread(python: list[Frame]) -> bool:
 
 def _makes_weights(frame: Frame) -> bool:
     return frame.function == "__init__" or _is_weights_function(frame.function)
+
+
+def _loads_weights(frame: Frame) -> bool:
+    return _is_layer_file(frame.file) or _is_weights_function(frame.function)
 
 
 def _stem(file: str) -> str:

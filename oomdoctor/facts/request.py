@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..allocator.stacks import read_stack
 from ..language import N_
 from ..model.evidence import Evidence
 from ..model.facts import FactSet, Scope
@@ -26,6 +27,8 @@ _NOT_OF_THE_BATCH = (
     "kv-pool",
 )
 """Operations whose requests stay as they are, or may, when the batch is halved."""
+_SLOTS_OF_ADAM = 2
+"""Two averages of the size and type of each parameter (torch/optim/adam.py, `_init_group`)."""
 _OF_THE_STEP = ("owner.activations_bytes", "oom.requested_bytes", "oom.alike_bytes", "oom.allocated_bytes")
 _CACHES = ("owner.kv_bytes", "growth.kept_bytes")
 _KEPT = ("owner.weights_bytes", "owner.gradients_bytes", "owner.optimizer_bytes", "owner.kv_bytes")
@@ -47,8 +50,9 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         facts.put("oom.alike_bytes", requested, computed("oom.requested_bytes"), member)
 
 
-def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
+def derive_wanted(evidence: Evidence, facts: FactSet) -> None:
     """What each remedy works on, once owners are counted and the operation is known."""
+    _put_state_making(evidence, facts)
     operation = facts.value("activity.operation")
     for member in facts.members(Scope.DEVICE):
         of_batch = operation not in _NOT_OF_THE_BATCH or (
@@ -63,6 +67,24 @@ def derive_wanted(_evidence: Evidence, facts: FactSet) -> None:
             wanted = weights + (requested if operation == "weights" else 0)
             facts.put("owner.weights_wanted_bytes", wanted, source, member)
     _put_weights_ratio(facts)
+
+
+def _put_state_making(evidence: Evidence, facts: FactSet) -> None:
+    """That an optimizer was making its state, where no traceback says what was done: by the stack of the request."""
+    failed = failed_devices(facts)
+    for snapshot in evidence.snapshots:
+        for device in snapshot.devices:
+            oom = latest_oom(snapshot, device)
+            if oom is None or oom.stack < 0 or failed != (device_member(device, snapshot.backend),):
+                continue
+            stack = snapshot.stacks[oom.stack]
+            if read_stack(stack).makes_state:
+                told = N_("stack of the oom event {event}").format(event=oom.event_index)
+                facts.put("activity.operation", "optimizer-state", Source(path=snapshot.path, record=told))
+                gradients = facts.size("owner.gradients_bytes", failed[0])
+                if gradients is not None and any("adam" in frame.file for frame in stack):
+                    source = computed("owner.gradients_bytes")
+                    facts.put("owner.optimizer_needed_bytes", _SLOTS_OF_ADAM * gradients, source, failed[0])
 
 
 def _put_weights_ratio(facts: FactSet) -> None:

@@ -132,3 +132,33 @@ def test_stacks_that_are_switched_on_late_say_nothing_of_what_came_before(tmp_pa
         Category.GRADIENT: 5 * MIB,
         Category.OF_BACKWARD: 2 * MIB,
     }
+
+
+@pytest.mark.parametrize(
+    ("turns", "category", "in_the_loop"),
+    [(6, Category.WEIGHTS, False), (40, Category.OTHER, False), (300, Category.OTHER, True)],
+)
+def test_a_constructor_called_turn_after_turn_beside_other_work_makes_no_weights(
+    turns: int, category: Category, in_the_loop: bool, tmp_path: Path
+) -> None:
+    """A record of each turn is kept; a model of many layers, built with temporaries, would look alike for a while."""
+    device = Device()
+    stack = [frame("__init__", programs.FILE, 5), *programs.at(60)]
+    for _ in range(turns):
+        device.malloc(2 * MIB, stack)
+        device.malloc(3 * MIB, stack)
+        device.free(device.malloc(20 * MIB, programs.at(61)))
+    ownership = _ownership(device, tmp_path)
+    kept = [reading for reading in ownership.readings if reading.owner.endswith("in __init__")]
+    assert [(each.category, each.category is Category.OTHER and not each.constructed) for each in kept] == [
+        (category, in_the_loop)
+    ]
+
+
+def test_a_model_built_without_other_work_between_is_weights_however_many_layers_it_has(tmp_path: Path) -> None:
+    device = Device()
+    programs.load(device, 300, MIB)
+    for _ in range(300):
+        device.malloc(2 * MIB, [frame("__init__", programs.FILE, 5), *programs.at(60)])
+    ownership = _ownership(device, tmp_path)
+    assert {each.category for each in ownership.readings[:-3]} == {Category.WEIGHTS}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshots import programs
-from snapshots.make import MIB, Device, snapshot, without_addresses, write
+from snapshots.make import ADAM, MIB, Device, snapshot, without_addresses, write
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.facts import derive_facts
@@ -157,6 +157,20 @@ def test_who_made_a_private_pool(tmp_path: Path, pool: tuple[int, int], stack: l
     device.fail(5000 * MIB, programs.FREE, programs.at(30))
     facts = _facts(_read(device, tmp_path))
     assert _of(facts, "allocator.private_idle_bytes", "allocator.program_pool_idle_bytes") == (700 * MIB, of_program)
+
+
+def test_a_request_in_the_making_of_the_optimizers_state_says_so_itself(tmp_path: Path) -> None:
+    """Adam makes two tensors for each parameter: the gradients tell how much that will be."""
+    device = Device()
+    programs.load(device, 4, 20 * MIB)
+    for _ in range(4):
+        device.malloc(20 * MIB, [])
+    device.malloc(20 * MIB, [ADAM, *programs.at(73)])
+    device.fail(20 * MIB, MIB, [ADAM, *programs.at(73)])
+    snapshot = _read(device, tmp_path)
+    facts = derive_facts(Evidence(snapshots=(snapshot,)))
+    assert facts.value("activity.operation") == "optimizer-state"
+    assert _of(facts, "owner.optimizer_bytes", "owner.optimizer_needed_bytes") == (20 * MIB, 160 * MIB)
 
 
 def test_a_rising_load_is_no_spike(tmp_path: Path) -> None:
