@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,9 @@ _OF_CATEGORY: Mapping[Category, int] = {
     **dict.fromkeys(FORWARD, FORWARD_PASS),
 }
 _CELLS = 200
-"""Of the window: nothing shorter has a phase of its own."""
+"""Of the window: nothing shorter has a phase of its own but a pass over a prompt."""
+_FEWEST_OF_A_PROMPT, _MOST_PROMPTS = 8, 50
+"""Allocations of a pass over a prompt, and how many such passes, the longest, are told in a window."""
 _PROMPTS_ARE_LARGER = 8
 """A pass over a prompt has activations this many times those of one token."""
 _FEWEST_APPENDS = 4
@@ -205,7 +208,13 @@ def _tell_prompts(size: IntColumn, line: IntColumn, here: IntColumn, phase: IntC
     told = np.isin(place, place[of_prompt]) & (count[place] >= _FEWEST_APPENDS)
     latest = np.maximum.accumulate(np.where(told, np.arange(len(here)), -1))
     known = latest >= 0
-    phase[here[known]] = np.where(of_prompt[latest[known]], PREFILL, DECODE)
+    prefill = of_prompt[latest] & known
+    # A layer allocates small things too (a seed, a mask), whatever the length.
+    runs = np.flatnonzero(prefill)
+    for before, after in pairwise(runs.tolist()):
+        if 1 < after - before <= _FEWEST_OF_A_PROMPT:
+            prefill[before:after] = True
+    phase[here[known]] = np.where(prefill[known], PREFILL, DECODE)
     how[here[known]] = _BY_PROMPT
 
 
@@ -239,7 +248,8 @@ def phases(kinds: LifetimeKinds) -> tuple[Phase, ...]:
     trace, moments = kinds.replay.events, moments_of(kinds)
     if not len(moments.events):
         return ()
-    edges = np.unique(np.linspace(0, len(trace), min(_CELLS, len(trace)) + 1).astype(np.int64))
+    cells = np.linspace(0, len(trace), min(_CELLS, len(trace)) + 1).astype(np.int64)
+    edges = np.unique(np.concatenate([cells, _edges_of_prompts(moments)]))
     cell = np.searchsorted(edges, moments.events, side="right") - 1
     tally = np.zeros((len(edges) - 1, len(PHASES)), dtype=np.int64)
     np.add.at(tally, (cell, moments.phase), 1)
@@ -258,3 +268,14 @@ def phases(kinds: LifetimeKinds) -> tuple[Phase, ...]:
         else:
             found.append(Phase(PHASES[number], begin, end, HOW_KNOWN[how]))
     return tuple(found)
+
+
+def _edges_of_prompts(moments: Moments) -> IntColumn:
+    """Where passes over prompts begin and end: one is a few dozen allocations among the thousands of its answer."""
+    of_prompt = np.concatenate([[0], (moments.phase == PREFILL).astype(np.int64), [0]])
+    change = np.diff(of_prompt)
+    begin, end = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+    longest = np.argsort(begin - end, kind="stable")[:_MOST_PROMPTS]
+    told = longest[(end - begin)[longest] >= _FEWEST_OF_A_PROMPT]
+    after = np.append(moments.events, moments.events[-1] + 1)
+    return np.concatenate([moments.events[begin[told]], after[end[told]]])

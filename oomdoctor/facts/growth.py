@@ -8,9 +8,10 @@ from ..allocator.growth import Growth, Steps, find_steps, growth
 from ..allocator.owners import Ownership
 from ..allocator.replay import BEFORE_RING, Replay
 from ..allocator.spike import find_spike, stands_out
+from ..allocator.stacks import is_torch, python_frames
 from ..language import N_
 from ..model.facts import FactSet
-from ..model.snapshot import ACTIONS, SnapshotOom
+from ..model.snapshot import ACTIONS, Frame, SnapshotOom
 from ..model.source import Source
 from .steadiness import rate
 
@@ -19,6 +20,7 @@ _CACHE_OWNERS = "cache owners"
 """What of a snapshot's growth no fact holds: the lines that append keys and values."""
 _REMAINS = 0.5
 _FEWEST_EARLIER = 3
+_LINES = 2
 
 
 def put_growth(ownership: Ownership, oom: SnapshotOom | None, member: str, facts: FactSet) -> Growth | None:
@@ -139,15 +141,25 @@ def put_spike_of_curve(ownership: Ownership, oom: SnapshotOom, member: str, fact
 
 def _is_new_work(ownership: Ownership, oom: SnapshotOom, begin: int) -> bool:
     """Whether most of what rose from event `begin` on, what was still live at the failure and its request, came from
-    stacks that had not allocated before: a larger input makes the same lines ask for more. False where stacks do not
-    tell.
+    lines that had not allocated before: a larger input makes the same lines ask for more, whoever calls them. False
+    where stacks do not tell.
     """
     events, lifetimes = ownership.replay.events, ownership.replay.lifetimes
     before = events.stack[:begin][events.action[:begin] == _ALLOC]
     rows = (lifetimes.start >= begin) & lifetimes.live_after(oom.event_index)
+    lines: dict[tuple[Frame, ...], int] = {}
+    line = np.asarray(
+        [lines.setdefault(_line(stack), len(lines)) for stack in ownership.snapshot.stacks], dtype=np.int64
+    )
     stack = np.append(lifetimes.stack[rows], oom.stack)
     size = np.append(lifetimes.size_bytes[rows], oom.requested_bytes)
     told = stack >= 0
     if oom.stack < 0 or 2 * int(size[told].sum()) <= int(size.sum()):
         return False
-    return 2 * int(size[told & ~np.isin(stack, before)].sum()) > int(size[told].sum())
+    is_new = ~np.isin(line[stack[told]], line[np.unique(before[before >= 0])])
+    return 2 * int(size[told][is_new].sum()) > int(size[told].sum())
+
+
+def _line(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """The innermost line outside torch, and the one that calls it: a helper that allocates serves many."""
+    return tuple(frame for frame in python_frames(stack) if not is_torch(frame))[:_LINES]

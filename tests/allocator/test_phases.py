@@ -170,6 +170,25 @@ def test_a_loop_called_generate_is_told_by_its_prompts_where_nothing_names_a_cac
     assert [name for name, _ in _phases(snapshot(device), tmp_path)] == ["forward"]
 
 
+def test_a_prompt_among_thousands_of_tokens_is_told_where_it_begins(tmp_path: Path) -> None:
+    """A pass is a few dozen allocations; a layer makes a seed as well, as small for a prompt as for a token."""
+    generate = [NO_GRAD, frame("generate", "/home/me/serve.py", 30), MAIN]
+    device, begins = Device(), []
+    for prompt, tokens in ((600, 700), (900, 900)):
+        for length in (prompt, *[1] * tokens):
+            if length == prompt:
+                begins.append(len(device.events))
+            for _layer in range(6):
+                for line, size in ((8, length * 8192), (10, 512)):
+                    where = [frame("forward", "/home/me/net.py", line), *generate]
+                    device.free(device.malloc(size, [LINEAR, *MODULE_CALL, *where]))
+    recorded = read_snapshot(write(tmp_path / "s.pickle", snapshot(device)))
+    found = phases(Ownership(recorded, replay(recorded, 0)))
+    assert [each.name for each in found] == ["prefill", "decode"] * 2
+    assert [each.begin for each in found if each.name == "prefill"][1] == begins[1]
+    assert all(each.end - each.begin <= 2 * 6 * 3 + 1 for each in found if each.name == "prefill")
+
+
 @pytest.mark.parametrize("appends", [1, 2])
 def test_a_prompts_pass_is_told_from_those_of_single_tokens(appends: int, tmp_path: Path) -> None:
     """A value is appended right after its key, with no work between."""
