@@ -84,7 +84,7 @@ def _of_programs_pools(snapshot: Snapshot) -> NDArray[np.bool_]:
     `graph_pool_handle()` in the second; where one of the latter serves captures, a stack says so.
     """
     segments, blocks = snapshot.segments, snapshot.blocks
-    found = segments.private_pool & (segments.pool != 0) & (segments.pool >> 32 == 0)
+    found: NDArray[np.bool_] = segments.private_pool & (segments.pool != 0) & (segments.pool >> 32 == 0)
     if not found.any():
         return found
     stack = np.concatenate([segments.stack, blocks.stack])
@@ -92,7 +92,8 @@ def _of_programs_pools(snapshot: Snapshot) -> NDArray[np.bool_]:
     told = stack >= 0
     captures = np.asarray([_captures(frames) for frames in snapshot.stacks], dtype=np.bool_)
     captured = np.unique(pool[told][captures[stack[told]]])
-    return found & ~np.isin(segments.pool, captured)
+    found &= ~np.isin(segments.pool, captured)
+    return found
 
 
 def _captures(stack: tuple[Frame, ...]) -> bool:
