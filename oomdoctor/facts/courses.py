@@ -10,27 +10,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..allocator.stacks import CATEGORY_WORDS, Category
 from ..language import N_
 from ..model.devices import DeviceReading
-from ..model.diagnosis import Budget, Course, CoursePart
+from ..model.diagnosis import Budget, Course
 from ..model.evidence import Evidence
 from ..model.run import AllocatorState, RunRecord
 from ..model.thinning import thinned
 from ..model.window import Window
+from .course_parts import AFTER_SECONDS, Parts, Values, Weights, add_inside, held
 from .deriver import device_member
-from .device_budget import CONTEXT, FOREIGN, IDLE, RESERVE
+from .device_budget import CONTEXT, FOREIGN, RESERVE
 from .focus import focus
+from .printed_courses import printed_courses
 from .until import is_until_failure, samples_until_failure
 
-Values = NDArray[np.float64]
-
-UNDIVIDED = N_("allocated by torch (kind not recorded)")
 OUTSIDE = N_("unattributed: in use outside torch's allocator")
 OWN = N_("in use by this command (kind not recorded)")
 UNLISTED = N_("unattributed: in use by no process that was listed")
@@ -38,43 +35,9 @@ FREE = N_("free on the device")
 
 _MOST_LOOKS, _MOST_STATES, _MOST_EVENTS = 400, 200, 300
 """Times of a course, by what they are of: the lowest and the highest of each stretch are among them."""
-_AFTER_SECONDS = 0.5
-"""What was live at the end of the history still is for so long: a failed program has hardly begun to end."""
 _STEP_SECONDS = 0.001
-_SAMPLED_SECONDS = 1.0
-"""The allocator's figures are recorded this often where they have changed: until then the last ones held."""
 
-_UNKNOWN = frozenset(CATEGORY_WORDS[each] for each in (Category.OTHER, Category.UNKNOWN))
 _BY_NVML = N_("measured by NVML")
-_COUNTED = N_("counted by the allocator")
-_EVENTS = N_("by the allocator's history")
-
-
-@dataclass
-class _Parts:
-    """Parts in the order in which they were found, with how each is known."""
-
-    count: int
-    values: dict[str, Values] = field(default_factory=dict)
-    how: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, name: str, values: Values, how: str) -> None:
-        if not values.any():
-            return
-        self.values[name] = self.values.get(name, np.zeros(self.count)) + values
-        if how not in self.how.setdefault(name, []):
-            self.how[name].append(how)
-
-    def closed(self, total: int, rest: str, how: str) -> Iterator[CoursePart]:
-        """All of them, cut where they exceed the total between two looks, and what is left of it."""
-        taken = np.zeros(self.count, dtype=np.int64)
-        for name, values in self.values.items():
-            whole = np.minimum(np.maximum(np.rint(values), 0).astype(np.int64), total - taken)
-            taken += whole
-            if whole.any():
-                yield CoursePart(name, tuple(whole.tolist()), "; ".join(self.how[name]))
-        if (total - taken).any():
-            yield CoursePart(rest, tuple((total - taken).tolist()), how)
 
 
 def all_courses(evidence: Evidence, windows: Sequence[Window], budgets: Sequence[Budget]) -> tuple[Course, ...]:
@@ -83,13 +46,21 @@ def all_courses(evidence: Evidence, windows: Sequence[Window], budgets: Sequence
     found: list[Course] = []
     for run in focus(evidence).runs:
         found.extend(_of_host(run))
-        for index in sorted({reading.index for reading in run.device_readings}):
+        for index in sorted({each.index for each in run.device_readings} | {s.device for s in run.allocator_states}):
             member = device_member(index)
-            found.extend(_of_device(run, index, by_place.get(member), _weights(budgets, member)))
-    return tuple(found)
+            known = by_place.get(member), _weights(budgets, member)
+            course = _of_device(run, index, *known) or _of_allocator(run, index, *known, _total(budgets, member))
+            found.extend([] if course is None else [course])
+    covered = {course.where for course in found}
+    printed = (course for course in printed_courses(focus(evidence), budgets) if course.where not in covered)
+    return (*found, *printed)
 
 
-def _weights(budgets: Sequence[Budget], member: str) -> tuple[str, int, str] | None:
+def _total(budgets: Sequence[Budget], member: str) -> int | None:
+    return next((budget.total_bytes for budget in budgets if budget.where == member), None)
+
+
+def _weights(budgets: Sequence[Budget], member: str) -> Weights | None:
     """What the model's parameters come to on the device, as the budget of the failure knows it."""
     own = [part for budget in budgets if budget.where == member for part in budget.parts]
     return next(((part.name, part.bytes, part.how_known) for part in own if part.name.startswith("weights")), None)
@@ -108,7 +79,7 @@ def _of_host(run: RunRecord) -> Iterator[Course]:
     total = max(sample.total_bytes or 0 for sample in samples)
     chosen = np.union1d(thinned(available, _MOST_LOOKS // 2), thinned(own, _MOST_LOOKS // 2))
     available, own = available[chosen], own[chosen]
-    parts = _Parts(len(chosen))
+    parts = Parts(len(chosen))
     parts.add(N_("other processes and the kernel"), np.maximum(total - available - own, 0), "computed")
     # Pages that several programs share count for each: it cannot have more than what is in use.
     parts.add(N_("this command and its descendants"), np.minimum(own, total - available), "measured")
@@ -116,40 +87,68 @@ def _of_host(run: RunRecord) -> Iterator[Course]:
     yield Course("host", times, total, tuple(parts.closed(total, N_("available"), "measured")), N_("by the sampler"))
 
 
-def _of_device(
-    run: RunRecord, index: int, window: Window | None, weights: tuple[str, int, str] | None
-) -> Iterator[Course]:
+def _of_device(run: RunRecord, index: int, window: Window | None, weights: Weights | None) -> Course | None:
     looks = _Looks.of(run, index)
     if looks is None:
-        return
+        return None
     states = _states(run, index)
-    times = looks.times[thinned(looks.used, _MOST_LOOKS)]
-    for own in states.values():
-        allocated = np.asarray([state.allocated_bytes for state in own], dtype=np.float64)
-        times = np.union1d(times, np.asarray([s.time_seconds for s in own])[thinned(allocated, _MOST_STATES)])
-    if window is not None:
-        at = np.asarray(window.times_seconds)
-        live = np.sum([each.values_bytes for each in window.categories], axis=0)
-        times = np.union1d(times, at[thinned(live, _MOST_EVENTS)])
+    times = np.union1d(looks.times[thinned(looks.used, _MOST_LOOKS)], _times(states, window))
     first, last = looks.times[0], looks.times[-1]
-    if window is not None:
-        begin, end = window.times_seconds[0], window.times_seconds[-1] + _AFTER_SECONDS
-        # Where kinds begin or cease to be known is a step: a slope would show them growing or going.
-        times = np.union1d(times, np.asarray([begin - _STEP_SECONDS, begin, end, end + _STEP_SECONDS]))
-        if window.failure_seconds is not None:
-            last = min(last, end)
+    if window is not None and window.failure_seconds is not None:
+        last = min(last, window.times_seconds[-1] + AFTER_SECONDS)
     times = times[(times >= first) & (times <= last)]
     if len(times) < 2:
-        return
-    parts = _Parts(len(times))
+        return None
+    parts = Parts(len(times))
     looks.fill(parts, times, states, window, weights)
-    yield Course(
+    return Course(
         where=device_member(index),
         times_seconds=tuple(times.tolist()),
         total_bytes=looks.total,
         parts=tuple(parts.closed(looks.total, FREE, _BY_NVML)),
         how_sampled=N_("by the sampler and the allocator"),
     )
+
+
+def _of_allocator(
+    run: RunRecord, index: int, window: Window | None, weights: Weights | None, total: int | None
+) -> Course | None:
+    """Of a device that nobody looked at from outside: what torch held, and of the rest that it was not seen."""
+    states = _states(run, index)
+    looked = np.unique([state.time_seconds for own in states.values() for state in own])
+    if len(looked) < 2:
+        return None
+    times = _times(states, window)
+    times = times[(times >= looked[0]) & (times <= looked[-1])]
+    parts = Parts(len(times))
+    allocated, reserved = (sum(each) for each in zip(*(held(times, own) for own in states.values()), strict=True))
+    add_inside(parts, times, allocated, reserved, looked, window, weights, len(states))
+    top = int(reserved.max())
+    return Course(
+        where=device_member(index),
+        times_seconds=tuple(times.tolist()),
+        total_bytes=max(top, total or 0),
+        parts=tuple(parts.closed(max(top, total or 0), None)),
+        how_sampled=N_("by the sampler inside the process"),
+        unseen=N_("not seen: contexts, other processes, what is free"),
+        total_known=total is not None and top <= total,
+    )
+
+
+def _times(states: Mapping[int | None, list[AllocatorState]], window: Window | None) -> Values:
+    """At which the allocator's figures or its history are drawn."""
+    times = np.asarray([])
+    for own in states.values():
+        allocated = np.asarray([state.allocated_bytes for state in own], dtype=np.float64)
+        times = np.union1d(times, np.asarray([s.time_seconds for s in own])[thinned(allocated, _MOST_STATES)])
+    if window is None:
+        return times
+    at = np.asarray(window.times_seconds)
+    live = np.sum([each.values_bytes for each in window.categories], axis=0)
+    begin, end = window.times_seconds[0], window.times_seconds[-1] + AFTER_SECONDS
+    # Where kinds begin or cease to be known is a step: a slope would show them growing or going.
+    steps = np.asarray([begin - _STEP_SECONDS, begin, end, end + _STEP_SECONDS])
+    return np.union1d(np.union1d(times, at[thinned(live, _MOST_EVENTS)]), steps)
 
 
 def _states(run: RunRecord, index: int) -> dict[int | None, list[AllocatorState]]:
@@ -191,11 +190,11 @@ class _Looks:
 
     def fill(
         self,
-        parts: _Parts,
+        parts: Parts,
         times: Values,
         states: Mapping[int | None, list[AllocatorState]],
         window: Window | None,
-        weights: tuple[str, int, str] | None,
+        weights: Weights | None,
     ) -> None:
         """What was in use at these times, part by part."""
         used = np.interp(times, self.times, self.used)
@@ -205,8 +204,8 @@ class _Looks:
         sizes = self._sizes(times)
         if sizes is None:
             for own in states.values():
-                held = _held(times, own)
-                allocated, reserved = allocated + held[0], reserved + held[1]
+                own_held = held(times, own)
+                allocated, reserved = allocated + own_held[0], reserved + own_held[1]
             reserved = np.minimum(reserved, used)
             name = OUTSIDE if states else N_("in use by processes on the device")
             parts.add(name, used - reserved, N_("computed: in use - reserved") if states else _BY_NVML)
@@ -219,20 +218,12 @@ class _Looks:
                 if pid not in states:
                     parts.add(OWN, size, _BY_NVML)
                     continue
-                held = _held(times, states[pid])
+                own_held = held(times, states[pid])
                 beyond = self._beyond(pid, states[pid], times, size)
                 outside, reserved = outside + beyond, reserved + size - beyond
-                allocated = allocated + np.minimum(held[0], size - beyond)
+                allocated = allocated + np.minimum(own_held[0], size - beyond)
             parts.add(CONTEXT, outside, N_("computed: NVML's number for this process - reserved"))
-        live, recorded = _live(parts, times, np.minimum(allocated, reserved), window, weights, len(states))
-        idle = np.maximum(reserved - live, 0)
-        # What is live is exact at each event, what is reserved between two looks is not: their difference would show
-        # memory idle that was never taken.
-        looked = np.isin(times, self.times)
-        between = recorded & ~looked
-        if looked.any():
-            idle[between] = np.interp(times[between], times[looked], idle[looked])
-        parts.add(IDLE, idle, N_("computed: reserved - live"))
+        add_inside(parts, times, allocated, reserved, self.times, window, weights, len(states))
 
     def _sizes(self, times: Values) -> tuple[Values, dict[int | None, Values]] | None:
         """Of all other processes, and of each of this command, at these times; None where a look did not tell all."""
@@ -267,63 +258,8 @@ class _Looks:
             if same and same[0] is not None and same[0] >= (state.reserved_bytes or 0):
                 found.append((when, float(same[0] - (state.reserved_bytes or 0))))
         if not found:
-            return np.maximum(size - _held(times, states)[1], 0)
+            return np.maximum(size - held(times, states)[1], 0)
         # The least of three in a row: a look that came later than the state shows what was reserved in between.
         sizes = [value for _, value in found]
         least = [min(sizes[max(place - 1, 0) : place + 2]) for place in range(len(sizes))]
         return np.minimum(np.interp(times, [when for when, _ in found], least), size)
-
-
-def _held(times: Values, states: Sequence[AllocatorState]) -> tuple[Values, Values]:
-    """Allocated and reserved by one process at these times: before its first state nothing."""
-    at: list[float] = []
-    allocated: list[float] = []
-    reserved: list[float] = []
-    before = (0.0, 0.0)
-    for state in states:
-        if not at or state.time_seconds - at[-1] > 2 * _SAMPLED_SECONDS:
-            at.append(state.time_seconds - _SAMPLED_SECONDS)
-            allocated.append(before[0])
-            reserved.append(before[1])
-        before = (float(state.allocated_bytes or 0), float(state.reserved_bytes or 0))
-        at.append(state.time_seconds)
-        allocated.append(before[0])
-        reserved.append(before[1])
-    return np.interp(times, at, allocated), np.interp(times, at, reserved)
-
-
-def _live(
-    parts: _Parts,
-    times: Values,
-    allocated: Values,
-    window: Window | None,
-    weights: tuple[str, int, str] | None,
-    processes: int,
-) -> tuple[Values, NDArray[np.bool_]]:
-    """Adds what is live, by category where it is known; gives what it comes to, and which times were recorded."""
-    rest, whole = allocated.copy(), allocated.copy()
-    within = np.zeros(len(times), dtype=bool)
-    if window is not None:
-        at = np.asarray(window.times_seconds)
-        within = (times >= at[0]) & (times <= at[-1] + _AFTER_SECONDS)
-        event = np.clip(np.searchsorted(at, times, side="right") - 1, 0, len(at) - 1)
-        recorded, unknown = np.zeros(len(times)), np.zeros(len(times))
-        for each in window.categories:
-            values = np.where(within, np.asarray(each.values_bytes, dtype=np.float64)[event], 0)
-            recorded += values
-            if each.name in _UNKNOWN:
-                unknown += values
-            else:
-                parts.add(each.name, values, _EVENTS)
-                weights = None if weights is not None and each.name == "weights" else weights
-        # The history is of one process: others may hold more on the same device.
-        others = np.maximum(allocated - recorded, 0) if processes > 1 else np.zeros(len(times))
-        rest = np.where(within, unknown + others, allocated)
-        whole = np.where(within, recorded + others, allocated)
-    if weights is not None:
-        name, size, how = weights
-        known = np.minimum(rest, size)
-        parts.add(name, known, N_("{how}; taken to have been there since so much was allocated").format(how=how))
-        rest = rest - known
-    parts.add(UNDIVIDED, rest, _COUNTED)
-    return whole, within

@@ -284,7 +284,7 @@ class CoursePart:
 
 @dataclass(frozen=True)
 class Course:
-    """Where the memory of one place was over the run. At each time the parts add up to the total."""
+    """Where the memory of one place was over the run. At each time all that was seen adds up to the total."""
 
     where: str
     """'cuda:0', 'host' …"""
@@ -293,6 +293,10 @@ class Course:
     total_bytes: int
     parts: tuple[CoursePart, ...]
     how_sampled: str
+    unseen: str = ""
+    """What the rest of the total is, of which nobody looked how much was in use; empty: the parts are all of it."""
+    total_known: bool = True
+    """Whether the total is the place's size; else it is the most that was seen."""
 
 
 class MomentKind(str, Enum):

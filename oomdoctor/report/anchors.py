@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..model.diagnosis import Diagnosis
 from ..model.facts import FactSet
@@ -32,6 +33,7 @@ _NARROWER = (
 _OWNERS = ("owner.holder", "owner.top", "owner.model", "owner.optimizer")
 """Facts that name who held the memory, as the table of owners does."""
 _KINDS = {"weights", "gradients", "optimizer", "kv", "activations"}
+_Key = TypeVar("_Key")
 _OF_DEVICE = re.compile(r"of device (\d+)")
 _RECORD = re.compile(r".*?\((.+)\)", re.DOTALL)
 
@@ -50,6 +52,8 @@ class Anchors:
     """Sources of what devices held, as a table of an input tells it."""
     parts: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Charts, maps, tables and rows, by section and place (or source, or fact); samples by their kind and chart."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Rows of facts by where they come from, the first of each; of a whole run by its path."""
     owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Rows of who held what, by place and owner, the largest first."""
 
@@ -69,6 +73,23 @@ class Anchors:
         record = _RECORD.fullmatch(source)
         found = (section for words, section in _SHOWN_BY if record is not None and words.match(record[1]))
         return next((section for section in found if section in self.sections), "")
+
+    def of_happening(self, source: str, where: str) -> str:
+        """What shows the source of an event: the line, the incident, the section of its records, else its record."""
+        incident = self.parts.get(("incidents", source), "")
+        return self.of_line(source) or incident or self.of_source(source) or self.of_record(source, where)
+
+    def of_record(self, source: str, where: str) -> str:
+        """What shows the record of something that happened: the line, the request that failed there, else what is known
+        from the same record, else the input that it is in.
+        """
+        line = self.of_line(source)
+        if line:
+            return line
+        request = self.parts.get(("request", where), "") if "oom" in source else ""
+        path = source.partition(" (")[0]
+        inputs = (anchor for (kind, name), anchor in self.parts.items() if kind == "inputs" and name == path)
+        return request or self.sources.get(source, "") or next(inputs, "") or self.parts.get(("inputs", ""), "")
 
     def of_evidence(self, fact: str, source: str, facts: FactSet, member: str | None = None) -> str:
         """The line, chart, table or row that shows a fact of this source; empty where nothing does."""
@@ -128,12 +149,13 @@ def make_anchors(diagnosis: Diagnosis) -> Anchors:
         frozenset(name for name, there in shown.items() if there),
         frozenset(str(look.reading.source) for look in diagnosis.devices),
         _first_of_each(_parts(diagnosis)),
+        _first_of_each((str(fact.source), f"fact-{number}") for number, fact in enumerate(diagnosis.facts.values(), 1)),
         _first_of_each(_owners(diagnosis)),
     )
 
 
-def _first_of_each(pairs: Iterator[tuple[tuple[str, str], str]]) -> dict[tuple[str, str], str]:
-    found: dict[tuple[str, str], str] = {}
+def _first_of_each(pairs: Iterator[tuple[_Key, str]]) -> dict[_Key, str]:
+    found: dict[_Key, str] = {}
     for key, anchor in pairs:
         found.setdefault(key, anchor)
     return found
@@ -158,6 +180,10 @@ def _parts(diagnosis: Diagnosis) -> Iterator[tuple[tuple[str, str], str]]:
         yield ("processes", str(look.reading.source)), f"processes-{number}"
     for number, incident in enumerate(diagnosis.incidents, 1):
         yield ("incidents", incident.source), f"incident-{number}"
+    for number, given in enumerate(diagnosis.inputs, 1):
+        yield ("inputs", given.path), f"input-{number}"
+    if len(diagnosis.inputs) == 1:
+        yield ("inputs", ""), "input-1"
     for _title, names in GROUPS:
         for name in names:
             if name in diagnosis.facts:

@@ -47,12 +47,15 @@ class CourseArea:
 
 @dataclass(frozen=True)
 class CourseView:
-    """The areas of one place from the axis up; what is left to the total is free."""
+    """The areas of one place from the axis up; what is left to the total is free, or was not seen."""
 
     total_bytes: int
     times_seconds: tuple[float, ...]
     areas: tuple[CourseArea, ...]
     how_sampled: str
+    unseen: str = ""
+    """What is left to the total where it was not seen; empty: it is free."""
+    total_known: bool = True
 
 
 def view_course(course: Course, most: int) -> CourseView:
@@ -85,7 +88,14 @@ def view_course(course: Course, most: int) -> CourseView:
                 upper_bytes=tuple(below.tolist()),
             )
         )
-    return CourseView(course.total_bytes, times, tuple(areas), one_line(told(course.how_sampled), 80))
+    return CourseView(
+        course.total_bytes,
+        times,
+        tuple(areas),
+        one_line(told(course.how_sampled), 80),
+        one_line(told(course.unseen), 120),
+        course.total_known,
+    )
 
 
 def _chosen(areas: Sequence[NDArray[np.int64]], count: int, most: int) -> list[int]:

@@ -20,7 +20,7 @@ from .map_svg import segment_map
 from .reckoning import ESTIMATED, MISUSED, RECKONED
 from .stacks_svg import stack_picture
 from .text import UNIT
-from .tones import PATTERNS, print_style
+from .tones import PATTERNS, pattern_style
 from .view import view_report
 from .window_svg import stacked_areas, stacked_lines
 
@@ -63,7 +63,7 @@ def render(diagnosis: Diagnosis) -> str:
 
 def style_sheet() -> str:
     """The look of every page: colours of both schemes, tables, bars, and what the language needs besides."""
-    return "\n".join([asset("report.css"), print_style(), *([asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
+    return "\n".join([asset("report.css"), pattern_style(), *([asset(_FONTS[chosen()])] if chosen() in _FONTS else [])])
 
 
 def content_security_policy(style: str, scripts: Sequence[str]) -> str:

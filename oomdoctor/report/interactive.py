@@ -19,9 +19,12 @@ from .owners import HoldingView
 from .palette import CATEGORIES
 from .stacks import StackView
 from .timeline import Chart
+from .tones import ON_SCREEN
 from .window import Area, Band, WindowView
 
-_COPY, _CHARTS = "copy.js", "report.js"
+_COPY = "copy.js"
+_VIEWS = ("begin", "texts", "marks", "mount", "courses", "window", "owners", "stacks", "end")
+"""Of `charts/`, by subject: together the body of one function."""
 LIBRARIES = ("vendor/uPlot.iife.min.js", "vendor/d3-hierarchy.min.js")
 _UNIT_BYTES = 512
 """Of values in the data: allocators and the kernel count in multiples of it, and the numbers are shorter."""
@@ -52,6 +55,7 @@ def page_data(
         "words": _words(),
         "unit": _UNIT_BYTES,
         "colours": {_(category.label): category.colour for category in CATEGORIES},
+        "patterns": {category.colour: category.key for category in CATEGORIES if category.key in ON_SCREEN},
     }
     if not any(data[name] for name in ("charts", "windows", "owners", "stacks")):
         return Markup("")
@@ -73,6 +77,8 @@ def _words() -> dict[str, str]:
     return {
         "keys": _("{picture}: arrow keys read values, + and - zoom, Escape shows all"),
         "failure": _("the failure"),
+        "unseen": _("not seen"),
+        "limit": _("limit {size}"),
         **_words_of_buttons(),
         "event": _("event {number}"),
         "all": _("in all"),
@@ -93,10 +99,15 @@ def _words_of_buttons() -> dict[str, str]:
 def scripts(charts: bool) -> tuple[Markup, ...]:
     """Each the content of one inline script: the buttons, and for charts the libraries and what draws with them."""
     folder = files(__package__) / "assets"
-    return tuple(
-        Markup((folder / name).read_text(encoding="utf-8").strip().replace("</script", "<\\/script"))
-        for name in ((_COPY, *LIBRARIES, _CHARTS) if charts else (_COPY,))
-    )
+
+    def text(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8").strip().replace("</script", "<\\/script")
+
+    found = [text(name) for name in ((_COPY, *LIBRARIES) if charts else (_COPY,))]
+    if charts:
+        views = "\n".join(text(f"charts/{name}.js") for name in _VIEWS)
+        found.append(f'(function () {{\n"use strict";\n{views}\n}})();')
+    return tuple(map(Markup, found))
 
 
 def _chart(chart: Chart, number: int) -> dict[str, Any]:
@@ -106,6 +117,7 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
         "dated": not chart.relative,
         "ceiling": chart.ceiling_bytes,
         "limits": list(chart.limits_bytes),
+        "unseen": 0 if chart.unseen is None else chart.unseen.total_bytes,
         "begin": chart.begin_seconds,
         "end": chart.end_seconds,
         "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],

@@ -61,7 +61,7 @@ def view_moments(moments: Sequence[Moment], incidents: Sequence[Incident], ancho
             kind=each.kind.value,
             what=one_line(told(each.what), _LINE),
             source=one_line(source_of(each.source), _SOURCE),
-            leads_to=anchors.of_source(each.source),
+            leads_to=anchors.of_happening(each.source, each.where or ""),
         )
         for number, each in enumerate(chosen, 1)
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..language import N_, _, told
+from ..language import N_, _, pgettext, told
 from ..model.diagnosis import Diagnosis, Incident, Verdict
 from ..model.places import place_in_words
 from ..model.printable import one_line, plain
@@ -24,6 +25,7 @@ TAGS = {
 }
 
 _LINE, _SOURCE = 400, 240
+_DEVICE = re.compile(r"[a-z]+:[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,13 @@ class ExcerptView:
     lines: tuple[ExcerptLine, ...]
 
 
+def verdict_in_words(verdict: Verdict, where: str) -> str:
+    """A verdict about a place; some languages have a word of their own for the memory of a device."""
+    if verdict is Verdict.OUT_OF_MEMORY and _DEVICE.fullmatch(where):
+        return pgettext("device", "Out of memory")
+    return _(TAGS[verdict])
+
+
 def view_incident(incident: Incident, anchors: Anchors) -> IncidentView:
     """A failure as a row."""
     return IncidentView(
@@ -89,14 +98,14 @@ def view_incident(incident: Incident, anchors: Anchors) -> IncidentView:
         requested="" if incident.requested_bytes is None else format_bytes(incident.requested_bytes),
         why=one_line(_why(incident), _LINE),
         source=one_line(source_of(incident.source), _SOURCE),
-        leads_to=anchors.of_line(incident.source),
+        leads_to=anchors.of_record(incident.source, incident.where),
     )
 
 
 def _why(incident: Incident) -> str:
     if incident.verdict is None:
         return ""
-    verdict, why = _(TAGS[incident.verdict]), incident.explanation
+    verdict, why = verdict_in_words(incident.verdict, incident.where), incident.explanation
     if why is None:
         return verdict
     said = _("{verdict}; {sureness}: {title} ({rule})")

@@ -89,6 +89,15 @@ def chip(category: Category, variant: int = 0) -> Markup:
     )
 
 
+def unseen_chip() -> Markup:
+    """How what nobody looked at is drawn, beside what it is."""
+    return Markup(
+        '<svg class="chip" width="13" height="13" aria-hidden="true" focusable="false">'
+        '<rect class="empty" fill="none" stroke="currentColor" width="100%" height="100%"/>'
+        '<rect width="100%" height="100%" fill="url(#pattern-unseen)"/></svg>'
+    )
+
+
 def share_bar(fraction: float, category: Category) -> Markup:
     """A row's bar in a table."""
     return Markup(
@@ -113,6 +122,13 @@ def timeline(chart: Chart, name: str) -> Markup:
             _PLOT_TOP, _PLOT_HEIGHT
         )
     )
+    unseen = chart.unseen
+    if unseen is not None and unseen.height:
+        parts.append(
+            Markup('<rect class="unseen" fill="url(#pattern-unseen-area)" y="{}" width="1000" height="{}"/>').format(
+                round(1000 * (1 - unseen.height)), round(1000 * unseen.height)
+            )
+        )
     # Each reaches down to the axis: the lower ones lie over it.
     parts.extend(_area(area) for area in reversed(chart.areas))
     for curve in chart.curves:
@@ -137,6 +153,12 @@ def timeline(chart: Chart, name: str) -> Markup:
         parts.append(
             Markup('<text class="limit-name" x="100%" y="{}" text-anchor="end">{}</text>').format(
                 _y(mark.height, above=5), mark.label
+            )
+        )
+    if unseen is not None and unseen.word_height is not None:
+        parts.append(
+            Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                at(0.5), _y(unseen.word_height, above=-4), _("not seen")
             )
         )
     for sample in chart.samples:

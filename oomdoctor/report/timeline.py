@@ -28,6 +28,10 @@ _ALL_POINTS = 16_000
 _LIMIT_SHOWN = 3
 """Times what is in use: a limit above that would press it flat against the axis."""
 _SOON_SECONDS = 5.0
+_MOST_OPEN = 8
+"""Devices whose charts stand below each other: of more, only those where something happened."""
+_WORD_ROOM = 0.12
+"""Of the picture's height: what a word needs."""
 _NUMBER_WIDTH = 0.05
 """Of the picture's width: numbers of strokes closer than this would cover each other."""
 
@@ -89,9 +93,26 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """The space over the areas where nobody looked what is in it: from the axis up, and they lie over it."""
+
+    said: str
+    height: float
+    """Of the place, as a fraction of the picture's; 0 where its size is not known."""
+    total_bytes: int
+    """The same in bytes."""
+    word_height: float | None
+    """Where, in the middle of the time, there is room for a word; None: nowhere."""
+
+
+@dataclass(frozen=True)
 class Chart:
     """All curves of one place over one time axis, or what its memory was divided into."""
 
+    number: int
+    """From 1 on, in the order of the input: what the page's names are made of."""
+    folded: bool
+    """One of very many, of a place that nothing happened at."""
     where: str
     curves: tuple[Curve, ...]
     """None where there are areas."""
@@ -101,6 +122,7 @@ class Chart:
     """Of the points of all areas, from the chart's zero on."""
     how_sampled: str
     """Of the areas."""
+    unseen: Unseen | None
     limits: tuple[Mark, ...]
     grid: tuple[Mark, ...]
     samples: tuple[Sample, ...]
@@ -174,8 +196,11 @@ def view_charts(
     shared = _axis(dated, [failure, *(each.when_seconds for each in incidents)]) if dated else None
     tops = {key: divided[key].total_bytes if key in areas else _top(group) for key, group in by_place.items()}
     common = max((top for (where, _), top in tops.items() if _is_device(where)), default=0)
+    folded = _folded(list(by_place), {each.where for each in incidents} | {each.where for each in moments})
     return tuple(
         _chart(
+            number,
+            number in folded,
             key,
             list(zip(group, lines[key], strict=True)) if key not in areas else [],
             areas.get(key),
@@ -184,8 +209,16 @@ def view_charts(
             common if _is_device(key[0]) else tops[key],
             (points or {}).get(key, ()),
         )
-        for key, group in by_place.items()
+        for number, (key, group) in enumerate(by_place.items(), 1)
     )
+
+
+def _folded(keys: Sequence[tuple[str, bool]], named: set[str]) -> set[int]:
+    """Of very many charts, by number: devices after the first at which nothing happened."""
+    devices = [number for number, (where, _) in enumerate(keys, 1) if _is_device(where)]
+    if len(devices) <= _MOST_OPEN:
+        return set()
+    return {number for number in devices[_MOST_OPEN:] if keys[number - 1][0] not in named}
 
 
 def _concerns(moment: MomentView, where: str) -> bool:
@@ -228,6 +261,8 @@ def thin(values: Sequence[int], most: int = POINTS) -> list[int]:
 
 
 def _chart(
+    number: int,
+    folded: bool,
     key: tuple[str, bool],
     drawn: list[tuple[Series, list[tuple[float, int]]]],
     course: CourseView | None,
@@ -239,7 +274,7 @@ def _chart(
     where, relative = key
     limits = sorted({each.limit_bytes for each, _ in drawn if each.limit_bytes is not None and each.limit_bytes > 0})
     if course is not None:
-        limits = [course.total_bytes]
+        limits = [course.total_bytes] if course.total_known else []
     ceiling = 1.06 * top
     curves = tuple(_curve(each, course, axis, ceiling, place) for place, (each, course) in enumerate(drawn))
     place = one_line(told(where), 60)
@@ -253,16 +288,23 @@ def _chart(
         for area in areas
     ]
     duration = format_seconds(axis.span)
+    placed = tuple(area.placed(axis.begin, axis.span, ceiling) for area in areas)
+    unseen = None if course is None else _unseen(course, placed, ceiling)
     in_words = _("{place} over {time}: {curves}.").format(
-        place=place, time=duration, curves=_("; ").join([*courses_told, *map(_limit, limits)])
+        place=place,
+        time=duration,
+        curves=_("; ").join([*courses_told, *([] if unseen is None else [unseen.said]), *map(_limit, limits)]),
     )
     strokes = tuple(_strokes(moments, axis))
     return Chart(
+        number=number,
+        folded=folded,
         where=place,
         curves=curves,
-        areas=tuple(area.placed(axis.begin, axis.span, ceiling) for area in areas),
+        areas=placed,
         area_times_seconds=() if course is None else tuple(round(time - axis.zero, 4) for time in course.times_seconds),
         how_sampled="" if course is None else course.how_sampled,
+        unseen=unseen,
         limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in limits if limit <= top),
         grid=_grid(ceiling, top),
         samples=tuple(_samples(points, axis, ceiling, areas)),
@@ -280,6 +322,17 @@ def _chart(
         limits_bytes=tuple(limit for limit in limits if limit <= top),
         in_words=in_words,
     )
+
+
+def _unseen(course: CourseView, areas: tuple[CourseArea, ...], ceiling: float) -> Unseen | None:
+    if not course.unseen:
+        return None
+    height = course.total_bytes / ceiling if course.total_known else 0.0
+    points = areas[-1].upper if areas else ((0.0, 0.0),)
+    # Before the first figure and after the last nothing was seen either.
+    middle = float(np.interp(0.5, [at for at, _ in points], [upper for _, upper in points], left=0, right=0))
+    word = (height + middle) / 2 if height - middle >= _WORD_ROOM else None
+    return Unseen(course.unseen, height, course.total_bytes if course.total_known else 0, word)
 
 
 def _curve(series: Series, points: list[tuple[float, int]], axis: _Axis, ceiling: float, place: int) -> Curve:

@@ -39,6 +39,10 @@ _VARIANT_MARKS = (
 VARIANTS = len(_VARIANT_MARKS)
 _STRETCHED = "scale(1.45 5.4)"
 """Of pictures whose drawing is stretched to the plot: the patterns keep about their shape."""
+_WIDE = "scale(.95 5.5)"
+"""The same on a screen."""
+ON_SCREEN = ("idle", "unattributed")
+"""Those that have their pattern on the screen too: their colours are near to those of others."""
 
 
 def _patterns() -> Iterator[str]:
@@ -46,6 +50,9 @@ def _patterns() -> Iterator[str]:
         '<pattern id="pattern-idle" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
         f'<path d="M0 0V7" stroke="{INK}" stroke-opacity=".4" stroke-width="1.6"/></pattern>'
         '<pattern id="pattern-idle-map" href="#pattern-idle" patternTransform="scale(3.7 .077) rotate(45)"/>'
+        '<pattern id="pattern-unseen" width="9" height="9" patternUnits="userSpaceOnUse">'
+        '<path d="M0 9L9 0" stroke="#808890" stroke-opacity=".45" stroke-width="1"/></pattern>'
+        f'<pattern id="pattern-unseen-area" href="#pattern-unseen" patternTransform="{_WIDE}"/>'
         '<pattern id="pattern-unattributed" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<circle cx="2" cy="2" r="1" fill="{INK}" fill-opacity=".5"/></pattern>'
     )
@@ -64,6 +71,11 @@ def _patterns() -> Iterator[str]:
                 f'<pattern id="pattern-area-{category.key}" href="#pattern-print-{category.key}"'
                 f' patternTransform="{_STRETCHED}"/>'
             )
+            if category.key in ON_SCREEN:
+                yield (
+                    f'<pattern id="pattern-wide-{category.key}" href="#pattern-print-{category.key}"'
+                    f' patternTransform="{_WIDE}"/>'
+                )
 
 
 PATTERNS = Markup(
@@ -74,12 +86,17 @@ PATTERNS = Markup(
 """Fills that pictures of one document share; they stand in it once."""
 
 
-def print_style() -> str:
-    """In print each category has its pattern too, whatever the picture: a printer may know no colours."""
+def pattern_style() -> str:
+    """The patterns of areas on the screen; in print each category has its own: a printer may know no colours."""
+    screen = [
+        f'.timeline .area[fill="{each.colour}"] {{ fill: url(#pattern-wide-{each.key}); }}'
+        for each in CATEGORIES
+        if each.key in ON_SCREEN
+    ]
     rules = [
         f'svg:not(.patterns) [fill="{each.colour}"] {{ fill: url(#pattern-print-{each.key}); }}\n'
         f'.timeline .area[fill="{each.colour}"] {{ fill: url(#pattern-area-{each.key}); }}'
         for each in CATEGORIES
         if each is not FREE
     ]
-    return "@media print {\n" + "\n".join(rules) + "\n}"
+    return "\n".join(screen) + "\n@media print {\n" + "\n".join(rules) + "\n}"

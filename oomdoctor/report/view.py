@@ -32,6 +32,7 @@ from .records import (
     FactView,
     Figure,
     IncidentView,
+    verdict_in_words,
     view_environment,
     view_excerpts,
     view_facts,
@@ -252,7 +253,9 @@ def _tag(diagnosis: Diagnosis) -> str:
     """The verdict in a word or two, with how many failures the input holds where that is more than one."""
     if diagnosis.nothing_read:
         return _("Nothing was read")
-    verdict, several = _(TAGS[diagnosis.verdict]), len(diagnosis.incidents)
+    device = next((finding.scope.get("device") for finding in diagnosis.findings[:1]), None)
+    where = device or (diagnosis.incidents[0].where if diagnosis.incidents else "")
+    verdict, several = verdict_in_words(diagnosis.verdict, where), len(diagnosis.incidents)
     counted = diagnosis.facts.value("oom.count")
     if several > 1 and isinstance(counted, int):
         several = max(several, counted)  # of very many not each has a record

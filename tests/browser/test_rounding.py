@@ -16,7 +16,7 @@ SIZES = [
 
 
 def test_the_charts_round_as_the_page_does(browser: Any) -> None:
-    script = (files("oomdoctor.report") / "assets" / "report.js").read_text(encoding="utf-8")
+    script = (files("oomdoctor.report") / "assets" / "charts" / "texts.js").read_text(encoding="utf-8")
     units = re.search(r"var UNITS = .*", script)
     functions = re.search(r"  function hundredths.*?(?=\n  function duration)", script, re.DOTALL)
     assert units is not None

@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 from given import gib
 
-from oomdoctor.facts.courses import FREE, OUTSIDE, OWN, UNDIVIDED, UNLISTED, all_courses
+from oomdoctor.facts.course_parts import UNDIVIDED
+from oomdoctor.facts.courses import FREE, OUTSIDE, OWN, UNLISTED, all_courses
 from oomdoctor.facts.device_budget import CONTEXT, FOREIGN, IDLE
+from oomdoctor.facts.printed_courses import IN_USE
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.diagnosis import Budget, BudgetPart, Course
+from oomdoctor.model.events import EventKind, LogEvent
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.host import HostSample
 from oomdoctor.model.run import AllocatorState, RunRecord
@@ -164,3 +167,40 @@ def test_the_host_adds_up_to_the_machine():
 @pytest.mark.parametrize("looks", [(), (look(0, 1, ()),)])
 def test_one_look_is_no_course(looks: tuple[DeviceReading, ...]):
     assert courses(looks) == ()
+
+
+def test_without_a_look_from_outside_what_torch_held_is_divided_and_the_rest_was_not_seen():
+    """GIVEN a probe and no driver's word THEN nothing is called free, and the size is that of the failure's budget."""
+    card = Budget("cuda:0", CARD, (BudgetPart("weights and buffers", gib(3), "counted by the probe"),), 0)
+    (course,) = courses((), (state(0, 1, 2), state(10, 8, 10)), budgets=(card,))
+    assert at(course, 10) == {"weights and buffers": 3, UNDIVIDED: 5, IDLE: 2}
+    assert (course.total_bytes, course.total_known) == (CARD, True)
+    assert course.unseen.startswith("not seen")
+    (unsized,) = courses((), (state(0, 1, 2), state(10, 8, 10)))
+    assert (unsized.total_bytes, unsized.total_known) == (gib(10), False)
+
+
+def printed(seconds: float, allocated: float, reserved: float | None, rank: int | None = None) -> LogEvent:
+    fields = {"allocated_bytes": gib(allocated)} | ({} if reserved is None else {"reserved_bytes": gib(reserved)})
+    return LogEvent(
+        EventKind.DEVICE_STATE, Source("train.log", 1), time_seconds=seconds, device=0, rank=rank, fields=fields
+    )
+
+
+def test_printed_lines_are_divided_too_and_ranks_of_one_device_stay_curves():
+    rows = (printed(0, 1, 2), printed(30, 8, 10))
+    (course,) = all_courses(Evidence(events=rows), (), (Budget("cuda:0", CARD, (), 0),))
+    assert at(course, 30) == {UNDIVIDED: 8, IDLE: 2}
+    assert (course.total_bytes, course.unseen != "") == (CARD, True)
+    (live,) = all_courses(Evidence(events=(printed(0, 1, None), printed(30, 8, None))), (), ())
+    assert at(live, 30) == {UNDIVIDED: 8}
+    assert "idle" in live.unseen
+    of_ranks = tuple(printed(when, 1, 2, rank) for when in (0, 30) for rank in (0, 1))
+    assert all_courses(Evidence(events=of_ranks), (), ()) == ()
+
+
+def test_a_loop_of_tables_tells_what_is_in_use_and_what_is_free():
+    tables = tuple(replace(look(when, size), source=Source("smi.txt", 1)) for when, size in ((0, 2), (60, 20)))
+    (course,) = all_courses(Evidence(devices=tables), (), ())
+    assert at(course, 60) == {IN_USE: 20, FREE: 4}
+    assert course.unseen == ""

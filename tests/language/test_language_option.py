@@ -20,14 +20,14 @@ LOG = str(SAMPLES / "one-long-prompt.log")
 
 def test_the_option_chooses_and_the_next_command_is_english_again() -> None:
     chinese = CliRunner().invoke(analyze, [LOG, "--format", "markdown", "--lang", "zh"])
-    assert "内存不足" in chinese.stdout
+    assert "显存不足" in chinese.stdout
     assert chosen() == "en"
     assert "Out of memory" in CliRunner().invoke(analyze, [LOG, "--format", "markdown"]).stdout
 
 
 def test_the_variable_chooses_and_the_option_goes_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LANGUAGE_VARIABLE, "zh_CN.UTF-8")
-    assert "内存不足" in CliRunner().invoke(analyze, [LOG, "--format", "markdown"]).stdout
+    assert "显存不足" in CliRunner().invoke(analyze, [LOG, "--format", "markdown"]).stdout
     english = CliRunner().invoke(analyze, [LOG, "--format", "markdown", "--lang", "en"])
     assert "Out of memory" in english.stdout
 

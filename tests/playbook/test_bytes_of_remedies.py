@@ -135,3 +135,23 @@ def test_nobody_is_told_to_refuse_prompts_where_the_engine_tried_its_largest_ste
     room = {"engine.weights_bytes": 40 * GIB, "oom.largest_device_bytes": 80 * GIB, "engine.name": "vllm"}
     found = finding("ACT009", **{**FULL, "activity.phase": phase, "oom.count": 1, **room})
     assert ("refuse-longer" in [each.id for each in found.remedies]) is offered
+
+
+def test_of_a_list_that_is_known_the_list_comes_first_and_without_it_what_is_kept() -> None:
+    """GIVEN tensors without graphs in a list THEN the line to change is where the list grows, not where they are made."""
+    grew = {"oom.failed": True, "oom.total_bytes": 6 * GIB, "growth.steady": True, "growth.bytes": 5 * GIB}
+    made = {"growth.top_stack": "model.py:6 in forward"}
+    held = {
+        "owner.holder": "list 'kept', grown at train.py:12",
+        "owner.holder_is_container": True,
+        "owner.holder_length": 160,
+        "owner.holder_bytes": 5 * GIB,
+        "owner.holder_saved_bytes": 0,
+    }
+    of_list = finding("RET001", **grew, **made, **held).remedies
+    assert [each.id for each in of_list] == ["bound-the-holder", "keep-numbers"]
+    assert "train.py:12" in of_list[0].do
+    assert "model.py:6" not in of_list[0].do
+    of_none = finding("RET001", **grew, **made).remedies
+    assert [each.id for each in of_none] == ["keep-numbers", "bound-the-store"]
+    assert "model.py:6" in of_none[0].do

@@ -93,3 +93,16 @@ def test_the_row_of_an_owner_is_the_one_that_names_it() -> None:
 def test_what_names_the_holder_comes_before_what_is_said_of_it() -> None:
     first = view_report(diagnose([SAMPLES / "run-kept-losses"])).findings[0].speaks_for[0]
     assert first.fact == "owner.holder"
+
+
+def test_what_happened_leads_to_its_incident_and_an_incident_to_its_record() -> None:
+    """GIVEN a run, whose records no excerpt shows THEN no event and no incident is without a link."""
+    source = render(diagnose([SAMPLES / "run-kept-losses"]), "html")
+    page = Page(source)
+    events = source.partition('class="rows moments"')[2].partition("</table>")[0]
+    leads = re.findall(r'class="source">(?:<a href="#([^"]+)">)?', events)
+    assert len(leads) == 3
+    assert all(leads)
+    assert "incident-1" in leads
+    assert re.findall(r'id="incident-1".*?class="source"><a href="#([^"]+)"', source) == ["request-1"]
+    assert {*leads, "request-1"} <= set(page.values("id"))

@@ -11,11 +11,11 @@ from report.large import large
 from report.pages import Page
 
 from oomdoctor.diagnose import diagnose
-from oomdoctor.model.diagnosis import Course, CoursePart, Series
+from oomdoctor.model.diagnosis import Course, CoursePart, Incident, Series
 from oomdoctor.model.units import GIB
 from oomdoctor.report import render
 from oomdoctor.report.moments import MomentView
-from oomdoctor.report.svg import steps
+from oomdoctor.report.svg import steps, timeline
 from oomdoctor.report.timeline import Chart, view_charts
 from oomdoctor.report.view import view_report
 
@@ -117,3 +117,27 @@ def _charts() -> list[Chart]:
         *view_report(diagnose([ROOT / "sample_logs" / "run-list-own-limit"])).charts,
         *view_report(host_list()).charts,
     ]
+
+
+def test_what_was_not_seen_is_drawn_and_said_and_is_nowhere_called_free():
+    seen = replace(course(), parts=course().parts[:-1], unseen="not seen: other processes, what is free")
+    (chart,) = view_charts((used(),), courses=(seen,))
+    assert chart.unseen is not None
+    assert chart.unseen.total_bytes == 24 * GIB
+    assert chart.unseen.word_height is not None
+    assert chart.unseen.said in chart.in_words
+    drawn = timeline(chart, "chart-1")
+    assert 'fill="url(#pattern-unseen-area)"' in drawn
+    assert ">not seen</text>" in drawn
+    (unsized,) = view_charts((used(),), courses=(replace(seen, total_known=False),))
+    assert unsized.limits == ()
+    assert "pattern-unseen" not in timeline(unsized, "chart-1")
+
+
+def test_of_very_many_devices_those_at_which_nothing_happened_are_folded():
+    places = [f"cuda:{number}" for number in range(16)]
+    failed = Incident(when_seconds=5.0, where="cuda:12", cause="device out of memory", source="x")
+    charts = view_charts(tuple(map(used, places)), (failed,))
+    assert [each.where for each in charts if each.folded] == [p for p in places[8:] if p != "cuda:12"]
+    assert [each.number for each in charts] == list(range(1, 17))
+    assert not any(each.folded for each in view_charts(tuple(map(used, places[:8]))))

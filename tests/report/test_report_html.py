@@ -134,7 +134,7 @@ def test_the_order_of_the_sections() -> None:
         value
         for value in Page(render(fragmentation(), "html")).values("id")
         if not value.startswith(("rule-", "budget-", "small-", "chart-", "pattern-", "fact-", "line-", "report-data"))
-        and not re.fullmatch(r"(?:timeline-of|incident|holding|processes|measure)-.+", value)
+        and not re.fullmatch(r"(?:timeline-of|incident|holding|processes|measure|input)-.+", value)
     ]
     assert headings == [
         "cause", "who", "change", "misuses", "evidence", "timeline", "incidents", "failure", "budgets", "parts",
