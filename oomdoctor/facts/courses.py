@@ -21,6 +21,7 @@ from ..model.evidence import Evidence
 from ..model.run import AllocatorState, RunRecord
 from ..model.thinning import thinned
 from ..model.window import Window
+from .contexts import context_bytes
 from .course_parts import AFTER_SECONDS, Parts, Values, Weights, add_inside, held
 from .deriver import device_member
 from .device_budget import CONTEXT, FOREIGN, RESERVE
@@ -100,7 +101,7 @@ def _of_device(run: RunRecord, index: int, window: Window | None, weights: Weigh
     if len(times) < 2:
         return None
     parts = Parts(len(times))
-    looks.fill(parts, times, states, window, weights)
+    looks.fill(parts, times, states, window, weights, run)
     return Course(
         where=device_member(index),
         times_seconds=tuple(times.tolist()),
@@ -195,6 +196,7 @@ class _Looks:
         states: Mapping[int | None, list[AllocatorState]],
         window: Window | None,
         weights: Weights | None,
+        run: RunRecord,
     ) -> None:
         """What was in use at these times, part by part."""
         used = np.interp(times, self.times, self.used)
@@ -219,7 +221,7 @@ class _Looks:
                     parts.add(OWN, size, _BY_NVML)
                     continue
                 own_held = held(times, states[pid])
-                beyond = self._beyond(pid, states[pid], times, size)
+                beyond = _beyond(run, self.readings[0].index, pid, times, size, own_held[1])
                 outside, reserved = outside + beyond, reserved + size - beyond
                 allocated = allocated + np.minimum(own_held[0], size - beyond)
             parts.add(CONTEXT, outside, N_("computed: NVML's number for this process - reserved"))
@@ -243,23 +245,12 @@ class _Looks:
         at = self.times[needed]
         return np.interp(times, at, foreign), {pid: np.interp(times, at, values) for pid, values in own.items()}
 
-    def _beyond(self, pid: int | None, states: Sequence[AllocatorState], times: Values, size: Values) -> Values:
-        """What a process holds beside its allocator's segments, from the moments at which both are known.
 
-        It hardly changes, while the two are looked at out of step: their difference at any time would show a context
-        that grows and shrinks with the work.
-        """
-        at = np.asarray([state.time_seconds for state in states])
-        found = []
-        for when, state in zip(at.tolist(), states, strict=True):
-            number = int(np.clip(np.searchsorted(self.times, when), 1, len(self.times) - 1))
-            number -= int(when - self.times[number - 1] < self.times[number] - when)
-            same = [one.used_bytes for one in self.readings[number].processes or () if one.pid == pid]
-            if same and same[0] is not None and same[0] >= (state.reserved_bytes or 0):
-                found.append((when, float(same[0] - (state.reserved_bytes or 0))))
-        if not found:
-            return np.maximum(size - held(times, states)[1], 0)
-        # The least of three in a row: a look that came later than the state shows what was reserved in between.
-        sizes = [value for _, value in found]
-        least = [min(sizes[max(place - 1, 0) : place + 2]) for place in range(len(sizes))]
-        return np.minimum(np.interp(times, [when for when, _ in found], least), size)
+def _beyond(run: RunRecord, index: int, pid: int | None, times: Values, size: Values, reserved: Values) -> Values:
+    """What a process holds beside its allocator's segments.
+
+    It hardly changes, while the two are looked at out of step: their difference at any time would show a context that
+    grows and shrinks with the work.
+    """
+    known = context_bytes(run, index, pid)
+    return np.maximum(size - reserved, 0) if known is None else np.minimum(np.interp(times, *known), size)

@@ -18,6 +18,7 @@ from ..model.facts import FactSet, Scope
 from ..model.run import AllocatorState, DeviceOomRecord, RunRecord
 from ..model.units import format_bytes
 from .closing import Values, Wanted, close
+from .contexts import context_at
 from .deriver import device_member
 from .device_records import processes_beside, reading_at_failure, run_of, speaking_records
 from .devices import last_reading
@@ -224,8 +225,14 @@ class _Device:
             parts = ((UNDIVIDED, live, N_("counted by the allocator; no census or snapshot says whose")),)
         yield from parts
         yield PENDING, pending, N_("computed: active - allocated")
-        yield IDLE, reserved - sum(size for _, size, _ in parts) - pending, "computed: reserved - live - waiting"
-        yield CONTEXT, used - reserved, N_("computed: NVML's number for this process - reserved")
+        inside = sum(size for _, size, _ in parts) + pending
+        context = context_at(run, look.index, process.pid, look.time_seconds or 0.0)
+        if context is None:
+            context = used - reserved
+        # The look and the allocator's figure are of different moments: what came in between was reserved.
+        context = min(context, used - inside)
+        yield IDLE, used - context - inside, N_("computed: NVML's number for this process - context - live - waiting")
+        yield CONTEXT, context, N_("computed: NVML's number for this process - reserved")
 
     def reserved(self) -> Budget | None:
         """What torch had reserved on a device of which nothing else is known: live by category, and idle."""

@@ -138,7 +138,7 @@ def test_nobody_is_told_to_refuse_prompts_where_the_engine_tried_its_largest_ste
 
 
 def test_of_a_list_that_is_known_the_list_comes_first_and_without_it_what_is_kept() -> None:
-    """GIVEN tensors without graphs in a list THEN the line to change is where the list grows, not where they are made."""
+    """GIVEN tensors without graphs in a list THEN what to change is where it grows, not where they are made."""
     grew = {"oom.failed": True, "oom.total_bytes": 6 * GIB, "growth.steady": True, "growth.bytes": 5 * GIB}
     made = {"growth.top_stack": "model.py:6 in forward"}
     held = {
