@@ -14,10 +14,9 @@ from ..model.evidence import Evidence
 from ..model.thinning import thinned
 from .course_parts import UNDIVIDED, Parts
 from .deriver import device_member, member_namer
-from .device_budget import IDLE
+from .device_budget import IDLE, IN_USE
 from .device_course import process_courses
 
-IN_USE = N_("in use on the device (by whom is not told)")
 FREE = N_("free on the device")
 _PRINTED = N_("as printed")
 _MOST_TIMES = 400

@@ -62,13 +62,13 @@ def view_loose(diagnosis: Diagnosis) -> LooseView | None:
     for names, label, asked in _FIGURES:
         size = next((size for name in names for size in _sizes(diagnosis, name) if size > 0), None)
         if size is not None and all(size != other for _name, other, _asked in found):
-            found.append((_(label), size, asked))
+            found.append((label, size, asked))
     found = found[:_MOST]
     largest = max((size for _name, size, _asked in found), default=1)
-    limited = any(name == _(_LIMIT) for name, _size, _asked in found)
+    limited = any(name == _LIMIT for name, _size, _asked in found)
     widest = 1.0 if limited else _WIDEST
     figures = tuple(
-        LooseFigure(name, format_bytes(size), category_of(f"{name} "), asked, widest * size / largest, not limited)
+        LooseFigure(_(name), format_bytes(size), category_of(f"{name} "), asked, widest * size / largest, not limited)
         for name, size, asked in found
     )
     words = _("; ").join(f"{each.name} {each.size}" for each in figures)

@@ -24,6 +24,9 @@ TAGS = {
     Verdict.UNDETERMINED: N_("Cause not determined"),
 }
 
+DEVICE_OUT_OF_MEMORY = N_("device out of memory")
+"""What an incident is called of which the input says no more."""
+
 _LINE, _SOURCE = 400, 240
 _DEVICE = re.compile(r"[a-z]+:[0-9]+")
 
@@ -82,9 +85,14 @@ class ExcerptView:
     lines: tuple[ExcerptLine, ...]
 
 
-def verdict_in_words(verdict: Verdict, where: str) -> str:
-    """A verdict about a place; some languages have a word of their own for the memory of a device."""
-    if verdict is Verdict.OUT_OF_MEMORY and _DEVICE.fullmatch(where):
+def is_device(where: str) -> bool:
+    """Whether a place is a device, as `cuda:0` is."""
+    return _DEVICE.fullmatch(where) is not None
+
+
+def verdict_in_words(verdict: Verdict, on_device: bool) -> str:
+    """A verdict; some languages have a word of their own for the memory of a device."""
+    if verdict is Verdict.OUT_OF_MEMORY and on_device:
         return pgettext("device", "Out of memory")
     return _(TAGS[verdict])
 
@@ -105,7 +113,7 @@ def view_incident(incident: Incident, anchors: Anchors) -> IncidentView:
 def _why(incident: Incident) -> str:
     if incident.verdict is None:
         return ""
-    verdict, why = verdict_in_words(incident.verdict, incident.where), incident.explanation
+    verdict, why = verdict_in_words(incident.verdict, is_device(incident.where)), incident.explanation
     if why is None:
         return verdict
     said = _("{verdict}; {sureness}: {title} ({rule})")

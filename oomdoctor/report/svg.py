@@ -67,7 +67,7 @@ def loose_bar(figure: LooseFigure, name: str) -> Markup:
     known = (
         Markup('<rect class="request" fill="none" stroke="currentColor" x="0.75" y="1" width="{}" height="12" rx="2"/>')
         if figure.asked
-        else Markup('<rect fill="{}" y="1" width="{{}}" height="12"/>').format(figure.category.colour)
+        else Markup('<svg y="1" width="{{}}" height="12">{}</svg>').format(_fill(figure.category, edge=True))
     )
     parts = [Markup(known).format(at(figure.width))]
     described = _("{name}: {size}").format(name=figure.name, size=figure.size)

@@ -28,6 +28,8 @@ _ALL_POINTS = 16_000
 _LIMIT_SHOWN = 3
 """Times what is in use: a limit above that would press it flat against the axis."""
 _SOON_SECONDS = 5.0
+_SOON_SHARE = 0.05
+"""Of the course: what is printed every half a minute has its last line so long before the failure."""
 _MOST_OPEN = 8
 """Devices whose charts stand below each other: of more, only those where something happened."""
 _WORD_ROOM = 0.12
@@ -160,7 +162,7 @@ class _Axis:
 
     def holds(self, when: float) -> bool:
         """Within it, or so soon after it that the last sample was before."""
-        return self.begin <= when <= self.end + _SOON_SECONDS
+        return self.begin <= when <= self.end + max(_SOON_SECONDS, _SOON_SHARE * (self.end - self.begin))
 
     def at(self, when: float) -> float:
         return min(max((when - self.begin) / self.span, 0.0), 1.0)

@@ -27,11 +27,13 @@ from .palette import FREE, category_of
 from .points import marked_points
 from .reckoning import ComparisonView, EstimatedView, view_comparison, view_estimated, view_misuse
 from .records import (
+    DEVICE_OUT_OF_MEMORY,
     TAGS,
     ExcerptView,
     FactView,
     Figure,
     IncidentView,
+    is_device,
     verdict_in_words,
     view_environment,
     view_excerpts,
@@ -253,9 +255,11 @@ def _tag(diagnosis: Diagnosis) -> str:
     """The verdict in a word or two, with how many failures the input holds where that is more than one."""
     if diagnosis.nothing_read:
         return _("Nothing was read")
-    device = next((finding.scope.get("device") for finding in diagnosis.findings[:1]), None)
-    where = device or (diagnosis.incidents[0].where if diagnosis.incidents else "")
-    verdict, several = verdict_in_words(diagnosis.verdict, where), len(diagnosis.incidents)
+    first = diagnosis.incidents[0] if diagnosis.incidents else None
+    # An error's own words may not tell which device it was.
+    told = first is not None and (is_device(first.where) or first.cause == DEVICE_OUT_OF_MEMORY)
+    on_device = told or any("device" in finding.scope for finding in diagnosis.findings[:1])
+    verdict, several = verdict_in_words(diagnosis.verdict, on_device), len(diagnosis.incidents)
     counted = diagnosis.facts.value("oom.count")
     if several > 1 and isinstance(counted, int):
         several = max(several, counted)  # of very many not each has a record

@@ -9,8 +9,7 @@ from given import gib
 
 from oomdoctor.facts.course_parts import UNDIVIDED
 from oomdoctor.facts.courses import FREE, OUTSIDE, OWN, UNLISTED, all_courses
-from oomdoctor.facts.device_budget import CONTEXT, FOREIGN, IDLE
-from oomdoctor.facts.printed_courses import IN_USE
+from oomdoctor.facts.device_budget import CONTEXT, FOREIGN, IDLE, IN_USE
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
 from oomdoctor.model.diagnosis import Budget, BudgetPart, Course
 from oomdoctor.model.events import EventKind, LogEvent

@@ -141,3 +141,14 @@ def test_of_very_many_devices_those_at_which_nothing_happened_are_folded():
     assert [each.where for each in charts if each.folded] == [p for p in places[8:] if p != "cuda:12"]
     assert [each.number for each in charts] == list(range(1, 17))
     assert not any(each.folded for each in view_charts(tuple(map(used, places[:8]))))
+
+
+def test_a_failure_soon_after_the_last_print_is_what_times_count_from():
+    """GIVEN a line every half a minute for half an hour THEN a failure half a minute after the last is on the axis."""
+    times = tuple(30.0 * each for each in range(60))
+    printed = Series("cuda:0", "allocated by torch", times, (GIB,) * 60, "as printed")
+    (chart,) = view_charts((printed,), failure=1800.0)
+    assert chart.end_seconds == 0
+    assert chart.begin == "30 min before the failure"
+    (later,) = view_charts((printed,), failure=3600.0)
+    assert later.begin == "start"

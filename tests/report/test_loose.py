@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oomdoctor.diagnose import diagnose
+from oomdoctor.facts.registry import REGISTRY
 from oomdoctor.language import speaking
 from oomdoctor.model.diagnosis import Budget, BudgetPart, Diagnosis
+from oomdoctor.model.facts import FactSet
+from oomdoctor.model.source import Source
 from oomdoctor.model.units import GIB
 from oomdoctor.report import render
 from oomdoctor.report.bars import view_budget
-from oomdoctor.report.loose import view_loose
-from oomdoctor.report.svg import chip
+from oomdoctor.report.loose import LooseFigure, view_loose
+from oomdoctor.report.palette import FREE
+from oomdoctor.report.svg import chip, loose_bar
 from oomdoctor.report.text import PLACEHOLDERS, to_copy
+from oomdoctor.report.view import view_report
+
+SAMPLES = Path(__file__).parents[2] / "sample_logs"
 
 
 def of(text: str, folder: Path) -> Diagnosis:
@@ -83,3 +91,28 @@ def test_what_is_to_be_filled_in_is_told_in_chinese(word: str):
 def test_what_is_no_placeholder_stays():
     with speaking("zh"):
         assert to_copy("#include <pid> <N> <stdio.h>") == "#include <pid> <N> <stdio.h>"
+
+
+def test_what_is_free_is_an_outline_and_a_colour_does_not_depend_on_the_language(tmp_path: Path):
+    """GIVEN only what was free WHEN drawn THEN it is no white bar on a white page, and no colour of something held."""
+    path = tmp_path / "b.log"
+    path.write_text("torch.cuda.OutOfMemoryError: CUDA out of memory. 10.12 GiB is free.\n", encoding="utf-8")
+    figure = LooseFigure("free at the failure", "10.12 GiB", FREE, asked=False, width=0.7, open_ended=True)
+    assert 'class="empty" fill="none" stroke="currentColor"' in loose_bar(figure, "loose-1")
+    facts = FactSet(REGISTRY)
+    facts.put("oom.failed", True, Source("b.log", 1), "cuda:0")
+    facts.put("oom.free_bytes", 10 * GIB, Source("b.log", 1), "cuda:0")
+    found = replace(diagnose([path]), facts=facts, budgets=())
+    for language in ("en", "zh"):
+        with speaking(language):
+            loose = view_loose(found)
+        assert loose is not None
+        assert [each.category for each in loose.figures] == [FREE]
+
+
+def test_in_chinese_the_memory_of_a_device_has_its_own_word(tmp_path: Path):
+    of_device = of("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB\n", tmp_path)
+    of_host = diagnose([SAMPLES / "slurm-step-killed.log"])
+    with speaking("zh"):
+        assert view_report(of_device).tag == "显存不足"
+        assert view_report(of_host).tag == "内存不足"
