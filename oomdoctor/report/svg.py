@@ -25,6 +25,8 @@ _BAR, _LANE = 46, 68
 _CHARACTER, _COLUMN, _PAPER = 7.0, 1080.0, 640.0
 """About the width of a character of a label, of the bar where it is widest, and of one on paper."""
 _PLOT_TOP, _PLOT_HEIGHT = 18, 180
+_LIMIT_NAME = 0.8
+"""Fraction of the width at which the name of a limit begins at the latest."""
 _DENSE = 120
 """With more points than this an area is drawn without an edge, which would cover it."""
 
@@ -149,10 +151,12 @@ def timeline(chart: Chart, name: str) -> Markup:
     # Texts come last, with a halo in the page's colour: a curve that runs through them does not hide them.
     for mark in chart.grid:
         parts.append(Markup('<text class="tick" x="0" y="{}">{}</text>').format(_y(mark.height, above=4), mark.label))
+    # Left of events near the right edge, whose lines and numbers would run through it.
+    beside = min((stroke.at for stroke in chart.strokes if stroke.at > _LIMIT_NAME), default=1.0)
     for mark in chart.limits:
         parts.append(
-            Markup('<text class="limit-name" x="100%" y="{}" text-anchor="end">{}</text>').format(
-                _y(mark.height, above=5), mark.label
+            Markup('<text class="limit-name" x="{}" y="{}" dx="{}" text-anchor="end">{}</text>').format(
+                at(beside), _y(mark.height, above=5), 0 if beside == 1 else -8, mark.label
             )
         )
     if unseen is not None and unseen.word_height is not None:

@@ -18,7 +18,7 @@ SIZES = [
 def test_the_charts_round_as_the_page_does(browser: Any) -> None:
     script = (files("oomdoctor.report") / "assets" / "charts" / "texts.js").read_text(encoding="utf-8")
     units = re.search(r"var UNITS = .*", script)
-    functions = re.search(r"  function hundredths.*?(?=\n  function duration)", script, re.DOTALL)
+    functions = re.search(r"function hundredths.*?(?=\nfunction duration)", script, re.DOTALL)
     assert units is not None
     assert functions is not None
     page = browser.new_page()

@@ -39,7 +39,8 @@ function curveChart(chart) {
     hooks: {
       drawAxes: [notSeen(chart)],
       draw: [
-        horizontal(chart.limits), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end]), sampled(chart.samples),
+        horizontal(chart.limits, chart.strokes), vertical(chart.strokes, chart.numbers, [chart.begin, chart.end]),
+        sampled(chart.samples),
         notSeenWord(chart, stacked ? columns[1] : [])
       ],
       setScale: [zoomTogether]

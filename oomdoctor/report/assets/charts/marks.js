@@ -93,7 +93,8 @@ function sampled(samples) {
   };
 }
 
-function horizontal(limits) {
+// Their names stand left of events near the right edge, whose lines and numbers would run through them.
+function horizontal(limits, strokes) {
   return function (plot) {
     var context = plot.ctx;
     limits.forEach(function (limit) {
@@ -110,7 +111,11 @@ function horizontal(limits) {
       context.font = "600 " + 11.5 * devicePixelRatio + "px system-ui, sans-serif";
       context.textAlign = "right";
       context.textBaseline = "bottom";
-      context.fillText(say(words.limit, { size: size(limit) }), plot.bbox.left + plot.bbox.width, y - 3 * devicePixelRatio);
+      var end = plot.bbox.left + plot.bbox.width, beside = strokes.reduce(function (found, stroke) {
+        var x = plot.valToPos(stroke.at, "x", true);
+        return x > plot.bbox.left + 0.8 * plot.bbox.width && x < found ? x : found;
+      }, end);
+      context.fillText(say(words.limit, { size: size(limit) }), beside - (beside < end ? 8 : 0) * devicePixelRatio, y - 3 * devicePixelRatio);
       context.restore();
     });
   };
