@@ -7,6 +7,9 @@ from pathlib import Path
 
 from ..bundle.redact import StreamMasker
 
+_AT_ONCE = 64 << 10
+"""Bytes masked at a time: no search holds the interpreter, which the thread of `witness.py` needs, for long."""
+
 
 class StreamCapture:
     """One stream's log: the head in `<path>`, what follows in `<path>.tail-1`, `-2` …, of which the last three stay.
@@ -52,9 +55,10 @@ class StreamCapture:
             return
         if not self._head_left:
             self._trim()
-        data = self._masker.feed(bytes(self._pending))
+        pending = bytes(self._pending)
         self._pending.clear()
-        self._write(data + self._masker.flush() if whole else data)
+        parts = [self._masker.feed(pending[at : at + _AT_ONCE]) for at in range(0, len(pending), _AT_ONCE)]
+        self._write(b"".join(parts) + (self._masker.flush() if whole else b""))
 
     def finish(self) -> None:
         """Write the rest and join head and tail into the one log."""

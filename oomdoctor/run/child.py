@@ -125,6 +125,9 @@ class Child:
                 return end
             # Not sigtimedwait: stopped and continued after its time, Python tells of a signal that never came. What
             # comes while nobody waits is kept, for it is blocked.
+            if not signal.sigpending() & awaited:
+                with contextlib.suppress(Exception):
+                    witness.nothing_is_pending()
             came = signal.sigwaitinfo(awaited)
             woken = came.si_signo == signal.SIGCONT and came.si_pid == witness.pid
             if came.si_signo != signal.SIGCHLD and not woken:
@@ -135,11 +138,9 @@ class Child:
         try:
             resized = number == signal.SIGWINCH and on_resize()
             time.sleep(GROUP_DELIVERY_SECONDS)
-            if witness.saw(number):
-                witness.forget()
-                if not resized:
-                    return
-                # the command may have looked at its terminal before that had the new size
+            if witness.saw(number) and not resized:
+                return
+            # of a resize, the command may have looked at its terminal before that had the new size
         except Exception:
             pass  # trouble of ours must not keep a signal from the command
         with contextlib.suppress(OSError):

@@ -3,13 +3,13 @@
 It is a process of its own so that the command is not harmed by the end of the supervisor: output flows on if that is
 killed, and a grandchild that goes on printing after the command's end still finds a reader instead of SIGPIPE.
 
-It serves as a witness too. It blocks the signals that the supervisor forwards and lets them lie, so a signal sent to
-the whole process group (which the command has then received itself) can be told from one to the supervisor alone.
-And it wakes the supervisor, which stops with the command, where the command alone goes on or is killed.
+It serves as a witness too: a thread takes the signals that the group is sent (see `witness.py`). And it wakes the
+supervisor, which stops with the command, where the command alone goes on or is killed.
 """
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import json
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from ..language import N_
 from .keyboard import Keyboard
-from .signals import pending_signals
 from .terminal import ModeMirror, Stream
+from .witness import MARK, Testimony, testify
 
 if TYPE_CHECKING:
     from .capture import StreamCapture
@@ -42,7 +42,7 @@ _MODE_SECONDS = 0.05
 """A program that changes its terminal's mode prints something just before or after."""
 _STOPPED_SECONDS = 0.2
 """Between two looks at a command that has stopped."""
-_CLEAR, _ENDED, _STOPPED, _AWAKE, _DONE = b"c", b"e", b"s", b"a", b"\n"
+_ENDED, _STOPPED, _AWAKE, _DONE = b"e", b"s", b"a", b"\n"
 _WORD = re.compile(rb"([a-z])(\d*)\.")
 """What the supervisor says: a letter and a number, that of the question or of a process."""
 
@@ -59,33 +59,36 @@ class Relay:
         """
         questions, self._questions = os.pipe()
         self._answers, answers = os.pipe()
+        seen, reports = os.pipe()
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {MARK})
         self.pid = os.fork()
         if self.pid == 0:
             status = 1
             try:
-                _become_relay(questions, answers, streams, make_capture, blocked)
+                _become_relay((questions, answers, reports), streams, make_capture, blocked)
                 status = 0
             finally:
                 os._exit(status)
-        os.close(questions)
-        os.close(answers)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in (questions, answers, reports):
+            os.close(number)
+        self._testimony = Testimony(self.pid, seen)
         self._count = 0
-        self._old = 0
-        """Signals, as a mask, that the relay was to drop and may not have yet."""
         for stream in streams:
             if stream.terminal is None:  # a terminal's size is set through it
                 os.close(stream.source)
 
     def saw(self, number: int) -> bool:
-        """Whether the relay was sent this signal as well, since the last `forget`; not where that cannot be told."""
-        pending = pending_signals(self.pid)
-        self._old &= pending
-        return bool((pending & ~self._old) >> (number - 1) & 1)
+        """Whether the relay was sent this signal as well; not where that cannot be told."""
+        return self._testimony.names(number)
 
     def forget(self) -> None:
-        """Have the relay drop the signals that lie with it, before the next one is looked at."""
-        lying = pending_signals(self.pid)
-        self._old = 0 if self._ask(_CLEAR, patience=0.2) is not None else lying
+        """Let go of what the relay was sent until now."""
+        self._testimony.forget()
+
+    def nothing_is_pending(self) -> None:
+        """No signal waits for the caller."""
+        self._testimony.nothing_is_pending()
 
     def stopped(self, pid: int) -> None:
         """Have the relay continue the caller, about to stop as the command `pid` did, when that goes on or ends."""
@@ -106,6 +109,7 @@ class Relay:
         if not told["stays"]:
             self._reap()
         os.close(self._answers)
+        self._testimony.close()
         return tuple(str(failure) for failure in told["failures"])
 
     def _reap(self) -> None:
@@ -254,13 +258,13 @@ class _Route:
 
 
 def _become_relay(
-    questions: int,
-    answers: int,
+    pipes: tuple[int, int, int],
     streams: Sequence[Stream],
     make_capture: Callable[[str], StreamCapture | None],
     blocked: Collection[int],
 ) -> None:
-    keep = {questions, answers, 1, 2, *(stream.source for stream in streams)}
+    questions, answers, reports = pipes
+    keep = {*pipes, 1, 2, *(stream.source for stream in streams)}
     ends = {stream.child_end for stream in streams}
     for number in (int(name) for name in os.listdir("/proc/self/fd")):
         if number not in keep | ends:
@@ -271,20 +275,21 @@ def _become_relay(
     destinations = {stream.destination for stream in streams}
     for number in {1, 2} - destinations:
         os.dup2(0, number)
+    os.set_blocking(reports, False)
+    _thread.start_new_thread(testify, (blocked, reports))
     routes = [_Route(stream, make_capture(stream.log_name)) for stream in streams]
     for number in ends:
         os.close(number)
-    _Loop(questions, answers, routes, blocked).run()
+    _Loop(questions, answers, routes).run()
 
 
 class _Loop:
     """Waits for output, room to pass it on, and the supervisor's words."""
 
-    def __init__(self, questions: int, answers: int, routes: list[_Route], blocked: Collection[int]) -> None:
+    def __init__(self, questions: int, answers: int, routes: list[_Route]) -> None:
         self._questions: int | None = questions
         self._answers = answers
         self._routes = routes
-        self._blocked = blocked
         self._drain_until: float | None = None
         self._last_question = b""
         self._supervisor = os.getppid()
@@ -350,11 +355,7 @@ class _Loop:
             self._hang_up()
         for said in _WORD.finditer(words):
             word, number = said.groups()
-            if word == _CLEAR:
-                while signal.sigtimedwait(self._blocked, 0) is not None:
-                    pass
-                self._answer(said[0])
-            elif word == _ENDED:
+            if word == _ENDED:
                 self._last_question = said[0]
                 self._drain_until = time.monotonic() + _DRAIN_SECONDS
             else:

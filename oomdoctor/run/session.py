@@ -183,6 +183,9 @@ class _NoWitness:
     def forget(self) -> None:
         return None
 
+    def nothing_is_pending(self) -> None:
+        return None
+
     def stopped(self, pid: int) -> None:
         return None
 

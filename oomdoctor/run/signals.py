@@ -20,15 +20,18 @@ GROUP_DELIVERY_SECONDS = 0.002
 
 
 class Witness(Protocol):
-    """A process of the same group that lets signals lie (see `relay.py`)."""
+    """A process of the same group that sees which signals that is sent (see `witness.py`)."""
 
     pid: int
 
     def saw(self, number: int) -> bool:
-        """Whether it was sent this signal as well."""
+        """Whether it was sent this signal, which the caller has taken, as well."""
 
     def forget(self) -> None:
-        """Drop the signals that lie with it."""
+        """Let go of what it was sent until now."""
+
+    def nothing_is_pending(self) -> None:
+        """No signal waits for the caller: what it was sent until now belongs to none."""
 
     def stopped(self, pid: int) -> None:
         """The caller is about to stop: continue it when the process `pid` goes on or ends."""

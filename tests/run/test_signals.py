@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from harness import PYTHON, is_running, wait_until, wrapped
+from harness import PYTHON, clean_environment, is_running, wait_until, wrapped
 
 COUNTER = """
 import os, signal, sys, time
@@ -69,6 +69,42 @@ def test_sent_to_the_group_each_arrives_once(counting):
     # and the next to the wrapper alone is not mistaken for one of them
     os.kill(counting.pid, signal.SIGTERM)
     assert received(counting) == [signal.SIGTERM]
+
+
+HELD_UP = """
+import time
+import oomdoctor.run.capture as capture
+capture.StreamCapture.put = lambda *words: time.sleep(0.5)
+from oomdoctor.cli.main import main
+main()
+"""
+"""As by a disk that does not answer."""
+
+
+def test_each_arrives_once_while_the_copy_of_the_output_is_held_up(tmp_path):
+    """Many of the same: to the group in a row, to the wrapper in a row, and in turn."""
+    numbers = [signal.SIGUSR1, signal.SIGTERM, signal.SIGRTMIN, signal.SIGRTMAX]
+    script = COUNTER.format(numbers=[int(number) for number in numbers]).replace("time.sleep(0.05)", "busy()")
+    script = "def busy(): time.sleep(0.05); os.write(2, b'.')\n" + script
+    process = subprocess.Popen(
+        [PYTHON, "-c", HELD_UP, *wrapped([PYTHON, "-c", script], tmp_path / "i")[3:]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=clean_environment(),
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for number in numbers:
+            for send in (os.killpg, os.killpg, os.kill, os.kill, os.killpg, os.kill):
+                send(process.pid, number)
+                time.sleep(0.15)
+            assert received(process, quiet_seconds=2) == [number] * 6
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
