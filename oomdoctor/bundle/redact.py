@@ -34,7 +34,7 @@ def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class StreamMasker:
-    """Masks a stream of bytes piece by piece: a piece is given out when its line is whole, or on `flush`.
+    """Masks a stream of bytes piece by piece: a piece is given out when its line is whole, or on `rest` and `flush`.
 
     Of a line that is given out in parts, a part is masked with what stands before it in view: a name and its value are
     known for what they are however long the program rests between them. A word is not parted unless by `flush`.
@@ -49,14 +49,16 @@ class StreamMasker:
         self._before = b""
         """The end of what has been given out of a line that goes on."""
         self._inside_key = False
+        self._rests = False
 
     @property
     def holds_line(self) -> bool:
-        """Whether an unfinished line is held back."""
-        return bool(self._rest)
+        """Whether an unfinished line is held back that `rest` would give out."""
+        return bool(self._rest) and not self._rests
 
     def feed(self, data: bytes) -> bytes:
         """The masked form of all the lines that are now whole (a carriage return ends one too: progress bars)."""
+        self._rests = False
         data = self._rest + data
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - end > self._LONGEST_LINE:
@@ -65,8 +67,16 @@ class StreamMasker:
         self._rest = data[end:]
         return self._mask(data[:end])
 
+    def rest(self) -> bytes:
+        """The masked form of the unfinished line but for its last word, which may be a secret's beginning."""
+        end = max(self._rest.rfind(blank, -self._LONGEST_WORD) for blank in (b" ", b"\t")) + 1
+        if not end and len(self._rest) > self._LONGEST_WORD:
+            end = len(self._rest)
+        given, self._rest, self._rests = self._rest[:end], self._rest[end:], True
+        return self._mask(given)
+
     def flush(self) -> bytes:
-        """The masked form of the unfinished line."""
+        """The masked form of the unfinished line, at the end."""
         rest, self._rest = self._rest, b""
         return self._mask(rest)
 

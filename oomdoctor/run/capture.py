@@ -34,7 +34,7 @@ class StreamCapture:
 
     @property
     def holds_line(self) -> bool:
-        """Whether a line that has not ended waits for `flush(whole=True)`."""
+        """Whether a line that has not ended waits for `flush(at_rest=True)`."""
         return self._file is not None and self._masker.holds_line
 
     def put(self, data: bytes) -> None:
@@ -49,8 +49,11 @@ class StreamCapture:
         else:
             self._trim()
 
-    def flush(self, whole: bool = False) -> None:
-        """Mask and write what is held; `whole`: also a line that has not ended."""
+    def flush(self, at_rest: bool = False, whole: bool = False) -> None:
+        """Mask and write what is held.
+
+        `at_rest`: also a line that has not ended, but for its last word; `whole`: that too.
+        """
         if self._file is None:
             return
         if not self._head_left:
@@ -58,7 +61,11 @@ class StreamCapture:
         pending = bytes(self._pending)
         self._pending.clear()
         parts = [self._masker.feed(pending[at : at + _AT_ONCE]) for at in range(0, len(pending), _AT_ONCE)]
-        self._write(b"".join(parts) + (self._masker.flush() if whole else b""))
+        if whole:
+            parts.append(self._masker.flush())
+        elif at_rest:
+            parts.append(self._masker.rest())
+        self._write(b"".join(parts))
 
     def finish(self) -> None:
         """Write the rest and join head and tail into the one log."""

@@ -231,7 +231,7 @@ class _Route:
         """Write the copy to disk, some times a second; an unfinished line once nothing has come for a while."""
         if self.capture is None or self.flush_at is None or now < self.flush_at:
             return
-        self.capture.flush(whole=self._is_idle)
+        self.capture.flush(at_rest=self._is_idle)
         self._is_idle = True
         self._pause = max(_FLUSH_SECONDS, (time.monotonic() - now) / _MOST_FOR_COPY)
         self.flush_at = now + self._pause if self.capture.holds_line else None

@@ -146,3 +146,27 @@ def test_a_line_without_end_is_masked_across_the_pieces_it_is_read_in() -> None:
         out = b"".join(masker.feed(line[at : at + size]) for at in range(0, len(line), size)) + masker.flush()
         assert [what for what, _, secret in IN_LINES if secret.encode() in out] == []
         assert out.count(b'"step"') == line.count(b'"step"')
+
+
+@pytest.mark.parametrize("broken", [b"\x1b[", b"\x1b[3", b"\x1b[38;5;", b"\x1b[ "])
+def test_an_escape_that_is_not_whole_hides_no_name(broken: bytes) -> None:
+    """The end of a colour comes after it: what is left of both is no escape."""
+    for between in (b"", b", ", b"0; "):
+        line = broken + b"\x1b[0m" + between + b"hf_token='namespace-value'\n"
+        assert b"namespace-value" not in StreamMasker().feed(line)
+
+
+@pytest.mark.parametrize(("what", "text", "secret"), KINDS, ids=[what for what, _, _ in KINDS])
+def test_a_program_that_rests_within_a_secret_gives_none_of_it_away(what: str, text: str, secret: str) -> None:
+    """At any place of it, and once more at the next."""
+    data = text.format(secret).encode()
+    begin, whole = data.index(secret.encode()), StreamMasker()
+    expected = whole.feed(data) + whole.flush()
+    for cut in range(begin + 1, begin + len(secret)):
+        masker = StreamMasker()
+        shown = masker.feed(data[:cut]) + masker.rest()
+        assert not masker.holds_line
+        shown += masker.feed(data[cut : cut + 1]) + masker.rest()
+        shown += masker.feed(data[cut + 1 :]) + masker.flush()
+        pieces = {secret[at : at + 4].encode() for at in range(len(secret) - 3)}
+        assert not [piece for piece in pieces if piece in shown and piece not in expected + text.encode()], cut

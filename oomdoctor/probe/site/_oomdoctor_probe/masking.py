@@ -136,6 +136,26 @@ _SHAPES = (
     rb"lin_api_[A-Za-z0-9]{20,}",
     rb"figd_[A-Za-z0-9_-]{20,}",
     rb"sntry[su]_[A-Za-z0-9_=+/-]{20,}",
+    rb"AQ\.[A-Za-z0-9_-]{30,}",
+    rb"lsv2_(?:pt|sk)_[A-Za-z0-9_]{20,}",
+    rb"tvly-[A-Za-z0-9-]{20,}",
+    rb"fc-[0-9a-f]{32}(?![0-9a-f])",
+    rb"rpa_[A-Za-z0-9]{20,}",
+    rb"fw_[A-Za-z0-9]{20,}",
+    rb"glsa_[A-Za-z0-9_]{20,}",
+    rb"glc_[A-Za-z0-9+/=]{20,}",
+    rb"pcsk_[A-Za-z0-9_]{20,}",
+    rb"ph[cxs]_[A-Za-z0-9]{30,}",
+    rb"e2b_[0-9a-f]{32,}",
+    rb"a[ks]-[A-Za-z0-9]{22}(?![A-Za-z0-9])",
+    rb"ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    rb"apify_api_[A-Za-z0-9]{20,}",
+    rb"rnd_[A-Za-z0-9]{20,}",
+    rb"cf(?:ut|at|k)_[A-Za-z0-9]{30,}",
+    rb"fm[12]_[A-Za-z0-9+/=_-]{30,}",
+    rb"dose[0-9a-f]{32}",
+    rb"sk_[0-9a-f]{40,}",
+    rb"sgp_[A-Za-z0-9_]{30,}",
 )
 _SHAPE_FOLLOWS = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=[0-9]m)|(?<=\x1b\[m))"
 """A shape begins with a word, also one that the end of a line, as a quotation writes it, or a colour stands before."""
@@ -144,7 +164,7 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _AS_WORDS = bytes(0x77 if byte in _LETTERS else 0x20 for byte in range(256))
 _LONG_WORD = b"w" * 16
 """Every shape holds so many letters, digits, `_` and `-` in a row,"""
-_SHORT_SHAPES = (b"eyJ", b"xox", b"xapp-", b".atlasv1.", b"ABSK", b"sntry", b"ATATT3")
+_SHORT_SHAPES = (b"eyJ", b"glc_", b"fm1_", b"fm2_", b"xox", b"xapp-", b".atlasv1.", b"ABSK", b"sntry", b"ATATT3")
 """but for those that hold one of these."""
 _BEFORE_LONG_WORD = 20
 """More than what of a shape may stand before either."""
@@ -171,9 +191,11 @@ _CHARSET = b"\x1b(B"
 _QUOTED_ESCAPES = (b"x1b[", b"u001b[", b"033[")
 _ESCAPE = (
     rb"\\\\{0,6}(?:x1b|u001b|033)\[[0-9;]{0,64}m"
-    rb"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\r\n]{0,2048}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
+    rb"|\x1b(?:\[[0-?]{0,64}[ -/]{0,8}(?:[@-~]|(?=[\x1b\x00]))"
+    rb"|\][^\x07\x1b\r\n]{0,2048}(?:\x07|\x1b\\)|[ -/]{0,4}[0-Z\\^-~])"
 )
-"""Colours and the like, which part a name from its value; colours also as a quotation writes them."""
+"""Colours and the like, which part a name from its value; colours also as a quotation writes them, and such as the next
+one breaks off."""
 
 
 def mask_text(text: str, is_code: bool = False) -> str:
@@ -338,9 +360,12 @@ def _spans_in_escapes(data: bytes, is_code: bool) -> list[tuple[int, int]]:
 def _spans_as_shown(data: bytes, is_code: bool) -> list[tuple[int, int]]:
     """Where they lie in the text as a terminal shows it."""
     escape = _pattern(_ESCAPE)
-    # half of all escapes are this one, which goes more quickly so
-    if not _spans(escape.sub(b"", data.replace(_COLOUR_OFF, b"")), is_code):
-        return []
+    # Half of all escapes are this one, which goes more quickly so. In its place stands what breaks another off too; but
+    # not a title, which may hold it.
+    if b"\0" not in data and b"\x1b]" not in data:
+        quickly = escape.sub(b"", data.replace(_COLOUR_OFF, b"\0")).replace(b"\0", b"")
+        if not _spans(quickly, is_code):
+            return []
     shown = escape.sub(b"", data)
     spans = _spans(shown, is_code)
     if not spans:
