@@ -24,6 +24,8 @@ sys.path.insert(0, str(ROOT / "tests" / "device"))
 MOST_BUNDLE_BYTES = 20_000_000
 MOST_GROWTH_BYTES = 2 << 20
 """Of the supervisor or the relay, from the second tenth of the time to the last."""
+MOST_SLOPE_BYTES = 500_000
+"""Of the same, in the last half: a table of Python's that is made anew once, at its next size, takes as much."""
 _LINE = "epoch 3 step {step} loss 0.{step:06d} lr 3.0e-05 tokens/s 12345.6 grad norm 0.98765 eta 11:22:33"
 
 
@@ -113,6 +115,19 @@ class Memory:
         early, late = sorted(sizes[tenth : 2 * tenth]), sorted(sizes[-tenth:])
         return late[len(late) // 2] - early[len(early) // 2]
 
+    def at_thirds(self, name: str) -> tuple[int, int, int]:
+        """What it held after each third of the time."""
+        sizes = self.seen[name] or [0]
+        one, two, three = (sizes[max(0, len(sizes) * third // 3 - 1)] for third in (1, 2, 3))
+        return one, two, three
+
+    def slope(self, name: str) -> float:
+        """The line through the last half of the time, by least squares: bytes in the whole of it."""
+        sizes = self.seen[name][len(self.seen[name]) // 2 :]
+        middle = (len(sizes) - 1) / 2
+        spread = sum((at - middle) ** 2 for at in range(len(sizes)))
+        return sum((at - middle) * size for at, size in enumerate(sizes)) / spread * len(sizes) if spread else 0.0
+
 
 def _resident_bytes(pid: int) -> int:
     try:
@@ -161,10 +176,13 @@ def soak(minutes: float, hours: float) -> bool:
             print(
                 f"{each:12} {max(sizes) / 1e6:6.1f} MB at most, {memory.growth(each) / 1e6:+.2f} MB in the end (goal 2)"
             )
+            thirds = ", ".join(f"{size / 1e6:.2f}" for size in memory.at_thirds(each))
+            print(f"             {thirds} MB after each third; last half {memory.slope(each) / 1e6:+.3f} MB (goal 0.5)")
         print(f"the folder   {size / 1e6:6.1f} MB (goal 20)")
         for file in sorted(bundle.rglob("*"), key=lambda file: -file.stat().st_size)[:5]:
             print(f"    {file.relative_to(bundle)}: {file.stat().st_size:,} bytes")
         flat = all(memory.growth(each) <= MOST_GROWTH_BYTES for each in memory.seen)
+        flat = flat and all(memory.slope(each) <= MOST_SLOPE_BYTES for each in memory.seen)
         return flat and size <= MOST_BUNDLE_BYTES and process.returncode == 0
 
 
