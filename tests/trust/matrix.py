@@ -30,10 +30,19 @@ _INSIDE = ("trust/test_commands::test_inside_one_shell", "trust/test_commands::t
 
 GROUPS: dict[str, tuple[Item, ...]] = {
     "The end": (
-        Item("exit statuses 0–255", "status", ("trust/test_ends::test_every_exit_status_is_taken_over",)),
+        Item(
+            "exit statuses 0–255",
+            "status",
+            ("trust/test_ends::test_every_exit_status_is_taken_over", "run/test_transparency::test_exit_status"),
+        ),
         Item("the same, each in a run of its own", "status", ("trust/test_ends::test_every_exit_status_for_real",)),
         Item(
-            "death by each signal that kills", "signal", ("trust/test_ends::test_death_by_every_signal_is_taken_over",)
+            "death by each signal that kills",
+            "signal",
+            (
+                "trust/test_ends::test_death_by_every_signal_is_taken_over",
+                "run/test_transparency::test_death_by_signal",
+            ),
         ),
         Item("the same, each in a run of its own", "signal", ("trust/test_ends::test_death_by_every_signal_for_real",)),
         Item(
@@ -73,6 +82,24 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         ),
         Item("the same to the process group", "once", ("run/test_signals::test_sent_to_the_group_each_arrives_once",)),
         Item(
+            "many of the same, to the group, the wrapper and in turn, while a disk holds up the copy of the output",
+            "each once",
+            ("run/test_signals::test_each_arrives_once_while_the_copy_of_the_output_is_held_up",),
+        ),
+        Item(
+            "TERM, INT, USR1 and ^Z before the command has its program",
+            "signal; both stop",
+            (
+                "run/test_spawn::test_a_signal_during_the_start_ends_the_command",
+                "run/test_spawn::test_a_stop_during_the_start_stops_both",
+            ),
+        ),
+        Item(
+            "a signal that ends the command",
+            "signal of the wrapper",
+            ("run/test_signals::test_the_wrapper_ends_by_the_signal_that_ended_the_command",),
+        ),
+        Item(
             "SIGKILL to the process group",
             "the command dies too",
             ("run/test_transparency::test_a_killed_group_takes_the_command_along",),
@@ -111,7 +138,10 @@ GROUPS: dict[str, tuple[Item, ...]] = {
         Item(
             "isatty, size, encoding, buffering, terminal modes",
             "what the process sees",
-            ("trust/test_terminal_sessions::test_a_session_looks_the_same",),
+            (
+                "trust/test_terminal_sessions::test_a_session_looks_the_same",
+                "run/test_terminal::test_all_three_are_terminals_of_the_same_size",
+            ),
         ),
         Item("size after a resize", "size", ("run/test_terminal::test_keyboard_input_arrives_and_a_resize_is_seen",)),
         Item(
@@ -216,6 +246,11 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "session, control groups, namespaces, capabilities, arguments, imported modules",
             "what the process sees",
             ("trust/test_process::test_a_process_sees_the_same", "trust/test_process::test_unusual_inheritance"),
+        ),
+        Item(
+            "the process group of a caller that has its own",
+            "number",
+            ("run/test_transparency::test_the_process_group_is_the_callers",),
         ),
         Item(
             "inherited descriptors",
