@@ -24,6 +24,7 @@ from .nvml import Nvml
 
 _OPEN_SECONDS = 60.0
 """Where the driver is not kept loaded, the start takes seconds for each card."""
+_AGAIN_SECONDS = 1.0
 _ANSWER_SECONDS = 10.0
 _END_SECONDS = 0.3
 _MOST_BYTES_MORE = 2 << 30
@@ -199,11 +200,17 @@ def _read_exactly(source: int, size: int) -> bytes:
     return data
 
 
+_silent: list[float] = []
+"""How long a driver that had not answered is waited for again: a sweep asks before each of its runs."""
+
+
 def read_devices(own: Collection[int] = ()) -> tuple[tuple[DeviceReading, ...], str | None]:
     """One look at all devices, and the reason when there is nothing to see (None otherwise)."""
     nvml = NvmlProcess()
     try:
-        if not nvml.open():
+        if not nvml.open(min(_silent, default=_OPEN_SECONDS)):
+            if nvml.reason is None:
+                _silent.append(_AGAIN_SECONDS)
             return (), nvml.reason or N_("NVML did not answer")
         readings = nvml.read(own)
         why = nvml.reason or (N_("NVML names no device") if nvml.answers else N_("NVML did not answer"))

@@ -442,6 +442,7 @@ GROUPS: dict[str, tuple[Item, ...]] = {
                 "trust/test_driver::test_a_hanging_driver_leaves_no_process",
                 "trust/test_driver::test_a_check_says_what_is_wrong",
                 "trust/test_driver::test_a_sweep_is_not_held_up",
+                "trust/test_driver::test_a_driver_that_hangs_is_waited_for_once",
             ),
         ),
         Item(

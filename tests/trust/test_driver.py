@@ -17,6 +17,8 @@ import pytest
 from extended import extended_but
 from harness import PYTHON, clean_environment, is_running, wait_until, wrapped
 
+from oomdoctor.collect import nvml_process
+
 SOURCE = Path(__file__).with_name("driver") / "nvml.c"
 WORKS = "import sys, time; time.sleep(float(sys.argv[1])); print('done'); sys.exit(3)"
 ENDED = "the process that asks NVML was ended by it"
@@ -137,3 +139,12 @@ def test_a_sweep_is_not_held_up(driver, tmp_path):
             [sys.executable, "-c", code], env=environment(driver, trouble), capture_output=True, timeout=60, check=True
         )
         assert done.stdout.startswith(b"((), '")
+
+
+def test_a_driver_that_hangs_is_waited_for_once(monkeypatch):
+    """A sweep asks before each of its runs."""
+    asked = []
+    monkeypatch.setattr(nvml_process, "_silent", [])
+    monkeypatch.setattr(nvml_process.NvmlProcess, "open", lambda self, patience: asked.append(patience))
+    assert [nvml_process.read_devices() for _ in range(3)] == [((), SILENT)] * 3
+    assert asked == [60.0, 1.0, 1.0]

@@ -135,6 +135,18 @@ class _Span(NamedTuple):
     number: int
 
 
+class _Kept:
+    """The first of many, made once: a dozen patterns ask for a line's neighbours, of which few may be near."""
+
+    def __init__(self, more: Iterator[str]) -> None:
+        self._more = more
+        self._found: list[str] = []
+
+    def first(self, count: int) -> list[str]:
+        self._found += islice(self._more, max(0, count - len(self._found)))
+        return self._found[:count]
+
+
 class _Reader:
     def __init__(self, path: str, families: Sequence[Family]) -> None:
         self.path = path
@@ -346,32 +358,31 @@ class _Reader:
         ]
 
     def line(self, span: _Span, stripped: Stripped) -> Line:
+        following = _Kept(self.neighbours(self.texts_after(span), stripped.stream, nameless=True))
+        preceding = _Kept(self.neighbours(self.texts_before(span), stripped.stream))
         return Line(
             text=stripped.text,
             source=Source(path=self.path, line=span.number),
             rank=stripped.rank,
             pid=stripped.pid,
             time_seconds=stripped.time_seconds,
-            following=lambda count: self.neighbours(self.texts_after(span), count, stripped.stream, nameless=True),
-            preceding=lambda count: self.neighbours(self.texts_before(span), count, stripped.stream)[::-1],
+            following=following.first,
+            preceding=lambda count: preceding.first(count)[::-1],
         )
 
-    def neighbours(self, texts: Iterator[str], count: int, stream: str, nameless: bool = False) -> list[str]:
-        """The nearest `count` lines of the same writer, where the lines name their writer.
+    @staticmethod
+    def neighbours(texts: Iterator[str], stream: str, nameless: bool = False) -> Iterator[str]:
+        """The nearest lines of the same writer, where the lines name their writer.
 
         `nameless`: a logger names it on the first line of a statement only, so lines that name nobody are more of that
         statement, up to the first of another writer.
         """
-        found: list[str] = []
         for text in texts:
-            if len(found) >= count:
-                break
             stripped = _stripped(text)
             if not stream or stripped.stream == stream or (nameless and not stripped.stream):
-                found.append(stripped.text)
+                yield stripped.text
             else:
                 nameless = False
-        return found
 
     def texts_after(self, span: _Span) -> Iterator[str]:
         place, last = span.end, min(len(self.buffer), span.end + _REACH)
