@@ -1320,10 +1320,13 @@ def records(environment):
                 yield '</th><th scope="col">'
                 yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Why'))
                 yield '</th></tr></thead>\n<tbody>\n'
-                for l_1_each in environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'inputs'):
+                l_1_loop = missing
+                for l_1_each, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'inputs'), undefined):
                     _loop_vars = {}
                     pass
-                    yield '<tr><td data-label="'
+                    yield '<tr id="input-'
+                    yield escape(environment.getattr(l_1_loop, 'index'))
+                    yield '"><td data-label="'
                     yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Path', _loop_vars=_loop_vars))
                     yield '" class="source">'
                     yield escape(environment.getattr(l_1_each, 'path'))
@@ -1340,7 +1343,7 @@ def records(environment):
                     yield '">'
                     yield escape(t_2(environment.getattr(l_1_each, 'why')))
                     yield '</td></tr>\n'
-                l_1_each = missing
+                l_1_loop = l_1_each = missing
                 yield '</tbody>\n</table>\n'
             for l_1_note in environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'notes'):
                 _loop_vars = {}
@@ -1352,7 +1355,7 @@ def records(environment):
             yield '</section>\n'
 
     blocks = {}
-    debug_info = '1=26&3=29&4=31&6=35&7=37&8=39&9=43&17=58&19=61&21=63&23=65&25=73&26=77&34=109&36=112&38=114&39=118&45=134&47=137&48=139&50=142&52=150&53=154&58=172&59=176'
+    debug_info = '1=26&3=29&4=31&6=35&7=37&8=39&9=43&17=58&19=61&21=63&23=65&25=73&26=77&34=109&36=112&38=114&39=118&45=134&47=137&48=139&50=142&52=151&53=155&58=175&59=179'
     return locals()
 
 
@@ -1766,7 +1769,7 @@ def timeline(environment):
         if 0: yield None
         l_0__ = resolve('_')
         l_0_r = resolve('r')
-        l_0_m = missing
+        l_0_m = l_0_course = missing
         try:
             t_1 = environment.filters['length']
         except KeyError:
@@ -1792,8 +1795,98 @@ def timeline(environment):
             def t_4(*unused):
                 raise TemplateRuntimeError("No filter named 'selectattr' found.")
         pass
-        l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'timeline.html.j2').make_module(context.get_all(), True, {'m': l_0_m})
+        l_0_m = context.vars['m'] = environment.get_template('macros.html.j2', 'timeline.html.j2').make_module(context.get_all(), True, {'course': l_0_course, 'm': l_0_m})
         context.exported_vars.discard('m')
+        def macro(l_1_chart):
+            t_5 = []
+            l_1_svg = resolve('svg')
+            if l_1_chart is missing:
+                l_1_chart = undefined("parameter 'chart' was not provided", name='chart')
+            pass
+            t_5.extend((
+                '<figure class="course" id="timeline-of-',
+                escape(environment.getattr(l_1_chart, 'number')),
+                '">\n<figcaption><strong>',
+                escape(environment.getattr(l_1_chart, 'where')),
+                '</strong>',
+            ))
+            if environment.getattr(l_1_chart, 'areas'):
+                pass
+                t_5.append(
+                    ' <span>',
+                )
+                if environment.getattr(l_1_chart, 'unseen'):
+                    pass
+                    t_5.append(
+                        escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'by category, {how}; the rest was not seen'), 'format'), how=environment.getattr(l_1_chart, 'how_sampled'))),
+                    )
+                else:
+                    pass
+                    t_5.append(
+                        escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'by category, {how}; what is left to the limit is free'), 'format'), how=environment.getattr(l_1_chart, 'how_sampled'))),
+                    )
+                t_5.append(
+                    '</span>',
+                )
+            t_5.extend((
+                '</figcaption>\n',
+                escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'timeline'), l_1_chart, markup_join(('chart-', environment.getattr(l_1_chart, 'number'), )))),
+                '\n<ul class="legend">\n',
+            ))
+            for l_2_area in environment.getattr(l_1_chart, 'areas'):
+                _loop_vars = {}
+                pass
+                t_5.extend((
+                    '<li>',
+                    escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'chip'), environment.getattr(l_2_area, 'category'), _loop_vars=_loop_vars)),
+                    '<span>',
+                    escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_area, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars)),
+                    ' <span class="part">',
+                    escape(environment.getattr(l_2_area, 'how_known')),
+                    '</span></span></li>\n',
+                ))
+            l_2_area = missing
+            if environment.getattr(l_1_chart, 'unseen'):
+                pass
+                t_5.extend((
+                    '<li>',
+                    escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'unseen_chip'))),
+                    '<span>',
+                    escape(environment.getattr(environment.getattr(l_1_chart, 'unseen'), 'said')),
+                    '</span></li>\n',
+                ))
+            for l_2_curve in environment.getattr(l_1_chart, 'curves'):
+                _loop_vars = {}
+                pass
+                t_5.extend((
+                    '<li>',
+                    escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'curve_sample'), environment.getattr(l_2_curve, 'place'), _loop_vars=_loop_vars)),
+                    '<span>',
+                    escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_curve, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars)),
+                    ' <span class="part">',
+                    escape(environment.getattr(l_2_curve, 'how_sampled')),
+                    '</span></span></li>\n',
+                ))
+            l_2_curve = missing
+            for l_2_sample in environment.getattr(l_1_chart, 'samples'):
+                _loop_vars = {}
+                pass
+                t_5.extend((
+                    '<li id="',
+                    escape(environment.getattr(l_2_sample, 'anchor')),
+                    '" class="sampled"><span class="number-of">',
+                    escape(environment.getattr(l_2_sample, 'letter')),
+                    '</span><span>',
+                    escape(environment.getattr(l_2_sample, 'said')),
+                    '</span></li>\n',
+                ))
+            l_2_sample = missing
+            t_5.append(
+                '</ul>\n</figure>\n',
+            )
+            return concat(t_5)
+        context.exported_vars.add('course')
+        context.vars['course'] = l_0_course = Macro(environment, macro, 'course', ('chart',), False, False, False, context.eval_ctx.autoescape)
         yield '<section aria-labelledby="timeline">\n<h2 id="timeline">'
         yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'Timeline'))
         yield '</h2>\n'
@@ -1857,62 +1950,36 @@ def timeline(environment):
             yield '<p class="note">'
             yield escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'While its history was recorded, memory is divided by what allocated it; the budget above divides it by what held it at the failure, where that is known.'))
             yield '</p>\n'
-        l_1_loop = missing
-        for l_1_chart, l_1_loop in LoopContext(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'charts'), undefined):
-            l_1_svg = resolve('svg')
-            l_1_name = missing
+        def t_6(fiter):
+            for l_1_chart in fiter:
+                if (not environment.getattr(l_1_chart, 'folded')):
+                    yield l_1_chart
+        for l_1_chart in t_6(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'charts')):
             _loop_vars = {}
             pass
-            l_1_name = markup_join(('chart-', environment.getattr(l_1_loop, 'index'), ))
-            _loop_vars['name'] = l_1_name
-            yield '<figure class="course" id="timeline-of-'
-            yield escape(environment.getattr(l_1_loop, 'index'))
-            yield '">\n<figcaption><strong>'
-            yield escape(environment.getattr(l_1_chart, 'where'))
-            yield '</strong>'
-            if environment.getattr(l_1_chart, 'areas'):
+            yield escape(context.call((undefined(name='course') if l_0_course is missing else l_0_course), l_1_chart, _loop_vars=_loop_vars))
+            yield '\n'
+        l_1_chart = missing
+        def t_7(fiter):
+            for l_1_chart in fiter:
+                if environment.getattr(l_1_chart, 'folded'):
+                    yield l_1_chart
+        l_1_loop = missing
+        for l_1_chart, l_1_loop in LoopContext(t_7(environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'charts')), undefined):
+            l_1_ngettext = resolve('ngettext')
+            _loop_vars = {}
+            pass
+            if environment.getattr(l_1_loop, 'first'):
                 pass
-                yield ' <span>'
-                yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'by category, {how}; what is left to the limit is free', _loop_vars=_loop_vars), 'format'), how=environment.getattr(l_1_chart, 'how_sampled'), _loop_vars=_loop_vars))
-                yield '</span>'
-            yield '</figcaption>\n'
-            yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'timeline'), l_1_chart, (undefined(name='name') if l_1_name is missing else l_1_name), _loop_vars=_loop_vars))
-            yield '\n<ul class="legend">\n'
-            for l_2_area in environment.getattr(l_1_chart, 'areas'):
-                _loop_vars = {}
+                yield '<details class="folded">\n<summary>'
+                yield escape(context.call(environment.getattr(context.call((undefined(name='ngettext') if l_1_ngettext is missing else l_1_ngettext), '{number} more device', '{number} more devices', environment.getattr(l_1_loop, 'length'), _loop_vars=_loop_vars), 'format'), number=environment.getattr(l_1_loop, 'length'), _loop_vars=_loop_vars))
+                yield '</summary>\n'
+            yield escape(context.call((undefined(name='course') if l_0_course is missing else l_0_course), l_1_chart, _loop_vars=_loop_vars))
+            yield '\n'
+            if environment.getattr(l_1_loop, 'last'):
                 pass
-                yield '<li>'
-                yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'chip'), environment.getattr(l_2_area, 'category'), _loop_vars=_loop_vars))
-                yield '<span>'
-                yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_area, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_area, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars))
-                yield ' <span class="part">'
-                yield escape(environment.getattr(l_2_area, 'how_known'))
-                yield '</span></span></li>\n'
-            l_2_area = missing
-            for l_2_curve in environment.getattr(l_1_chart, 'curves'):
-                _loop_vars = {}
-                pass
-                yield '<li>'
-                yield escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'curve_sample'), environment.getattr(l_2_curve, 'place'), _loop_vars=_loop_vars))
-                yield '<span>'
-                yield escape(context.call(environment.getattr(context.call((undefined(name='_') if l_0__ is missing else l_0__), '{curve}: peak {peak}, last {last}', _loop_vars=_loop_vars), 'format'), curve=environment.getattr(l_2_curve, 'name'), peak=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'peak'), _loop_vars=_loop_vars), last=context.call(environment.getattr((undefined(name='m') if l_0_m is missing else l_0_m), 'size'), environment.getattr(l_2_curve, 'last'), _loop_vars=_loop_vars), _loop_vars=_loop_vars))
-                yield ' <span class="part">'
-                yield escape(environment.getattr(l_2_curve, 'how_sampled'))
-                yield '</span></span></li>\n'
-            l_2_curve = missing
-            for l_2_sample in environment.getattr(l_1_chart, 'samples'):
-                _loop_vars = {}
-                pass
-                yield '<li id="'
-                yield escape(environment.getattr(l_2_sample, 'anchor'))
-                yield '" class="sampled"><span class="number-of">'
-                yield escape(environment.getattr(l_2_sample, 'letter'))
-                yield '</span><span>'
-                yield escape(environment.getattr(l_2_sample, 'said'))
-                yield '</span></li>\n'
-            l_2_sample = missing
-            yield '</ul>\n</figure>\n'
-        l_1_loop = l_1_chart = l_1_name = l_1_svg = missing
+                yield '</details>\n'
+        l_1_loop = l_1_chart = l_1_ngettext = missing
         yield '</section>\n\n'
         if environment.getattr((undefined(name='r') if l_0_r is missing else l_0_r), 'incidents'):
             pass
@@ -1985,7 +2052,7 @@ def timeline(environment):
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=38&3=41&4=43&5=46&7=48&9=51&11=61&12=65&17=98&18=101&20=104&21=109&22=112&23=114&24=122&26=124&27=128&29=135&30=139&32=146&33=150&40=160&42=163&43=165&45=167&47=184&48=188'
+    debug_info = '1=38&2=40&3=48&4=50&5=73&7=76&8=81&10=89&11=93&13=98&14=103&16=111&17=116&23=131&24=133&25=136&27=138&29=141&31=151&32=155&37=188&38=191&40=193&41=200&43=203&44=212&46=215&48=217&49=219&55=224&57=227&58=229&60=231&62=248&63=252'
     return locals()
 
 
@@ -2213,9 +2280,9 @@ TEMPLATES = {
     'failure.html.j2': ('cabccdbe6cfa6f5d3de73678a6695ea9bd44819e43e554347f4ceb2493e01fe8', failure),
     'findings.html.j2': ('d08dd023f3ab58b4f30033b5ccda242d571fe4402d9a565c72ef2093b9dc27bf', findings),
     'macros.html.j2': ('0ed8311547df47125524835aa38113bef172d4ed877060b5367ecb170eead1ae', macros),
-    'records.html.j2': ('af7b7f04d8aa03d22150eb6b9259d572c1dd59d9736a28b8d19fb36ce47746ad', records),
+    'records.html.j2': ('82d1278c89d4f937b940ba488e4e029c04255b5f65cffd53c203d710778ab6c6', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
-    'timeline.html.j2': ('489e8c0fcbc569239780a7057120597bef5549f553abd90aa99f09f3855c2ef6', timeline),
+    'timeline.html.j2': ('7fd95da55a25f2e53945a7a58264e6a1cc19bf24bd1ad2351998b7bb3ccf69aa', timeline),
     'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }
