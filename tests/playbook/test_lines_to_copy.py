@@ -34,6 +34,7 @@ WITHOUT = {
     "NOT005-leave-room": OWN_WORDS,
     "OVH004-fewer-shapes": OWN_WORDS,
     "OVH004-no-pool-of-its-own": OWN_WORDS,
+    "OVH004-no-own-pool": OWN_WORDS,
     "HST004-smaller-results": OWN_WORDS,
     "HST018-keep-less": OWN_WORDS,
     "NOT006-read-the-inner-error": LOOKS,
