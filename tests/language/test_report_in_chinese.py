@@ -28,7 +28,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_logs"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.name != "README.md")
 STAY = {
     *("logits", "flashinfer", "ggml", "tvm", "spark-driver", "spark-executor", "php"),
-    *("redis", "elasticsearch", "clickhouse", "duckdb", "ghc", "erlang"),
+    *("redis", "elasticsearch", "clickhouse", "duckdb", "ghc", "erlang", "matlab"),
 }
 """Words that the field has no other for in Chinese, and names."""
 NAMES_OF_THINGS = {"PSI full avg", "PSI full", "CUDA Graph", "OOM killer"}

@@ -166,7 +166,7 @@ KILLS = [
     ),
     (
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
-        killed(reported_by="ray", oom_stated=True),
+        killed(reported_by="ray", oom_stated=True, of_node=True),
     ),
     (
         "train.service: A process of this unit has been killed by the OOM killer.",
