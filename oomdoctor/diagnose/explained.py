@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -87,15 +86,10 @@ def _with(incident: Incident, findings: Sequence[Finding], verdict: Verdict) -> 
 
 
 def of_other_failures(incidents: Sequence[Incident], in_focus: Sequence[Incident]) -> list[str]:
-    """Sentences about the failures of the input that the report is not about; what is said of several, once."""
+    """Sentences about the failures of the input that the report is not about."""
     others = [each for each in incidents if not any(same_incident(each, one) for one in in_focus)]
-    alike = Counter(_told(each) for each in others[:_MOST_EXPLAINED])
-    said = []
-    for sentence, times in list(alike.items())[:_MOST_NAMED]:
-        said.append(sentence)
-        if times > 1:
-            said.append(ngettext("It came {times} time.", "It came {times} times.", times).format(times=times))
-    left = len(others) - sum(list(alike.values())[:_MOST_NAMED])
+    said = [_told(each) for each in others[:_MOST_NAMED]]
+    left = len(others) - _MOST_NAMED
     if left > 0:
         more = ngettext("The input holds {number} more failure.", "The input holds {number} more failures.", left)
         said.append(more.format(number=left))

@@ -126,7 +126,7 @@ def test_many_failures_are_told_in_bounded_time_and_counted():
     found = ask("$ python serve.py\n".join(pieces))
     assert len(found.incidents) == 80
     assert sum(one.explanation is not None for one in found.incidents) <= 8
-    assert found.summary.endswith(" It came 6 times. The input holds 73 more failures.")
+    assert "The input holds 77 more failures." in found.summary
 
 
 @every_mixture
