@@ -44,7 +44,6 @@ from .figures import figures_are_set_aside, notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
-from .own_command import with_own_command
 from .subject import told_of_one_place
 from .verdict import decide, fingerprint, summarise, why
 
@@ -146,7 +145,7 @@ def diagnose_evidence(
         ),
         made_seconds=now_seconds,
     )
-    return with_own_command(masked(diagnosis))
+    return masked(diagnosis)
 
 
 def _model(path: Path | None, evidence: Evidence) -> tuple[Model | None, tuple[str, ...]]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..facts.deriver import failed_devices
 from ..language import N_, _
 from ..model.diagnosis import Diagnosis, Verdict
-from ..model.run_again import YOUR_COMMAND, to_be_watched
 from ..model.units import format_bytes
 from .palette import Category, category_of
 from .text import to_copy
@@ -89,5 +88,4 @@ def _said(diagnosis: Diagnosis, figures: tuple[LooseFigure, ...]) -> str:
         said = _("What else was held, and of how much, was not measured.")
     if any(each.kind == "bundle" for each in diagnosis.inputs):
         return said
-    command = to_be_watched(diagnosis.environment.command or "") or to_copy(YOUR_COMMAND)
-    return said + _(" `{command}` records it.").format(command=f"oomdoctor run -- {command}")
+    return said + _(" `{command}` records it.").format(command=to_copy("oomdoctor run -- <your command>"))
