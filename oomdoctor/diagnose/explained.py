@@ -9,17 +9,19 @@ from ..facts import derive_facts
 from ..facts.apart import apart
 from ..facts.focus import others
 from ..facts.incidents import find_incidents, same_incident
-from ..language import _, ngettext, told
+from ..language import _, ngettext, pgettext, told
 from ..model.diagnosis import Confidence, Explanation, Finding, Incident, InputRecord, Verdict
 from ..model.evidence import Evidence
 from ..model.facts import FactSet
 from ..model.places import place_in_words
+from ..model.printable import one_line
 from ..playbook.load import Playbook
 from ..playbook.match import match_rules
 from .subject import told_of_one_place, uncapitalised
 
 _MOST_EXPLAINED = 6
 _MOST_NAMED = 2
+_MOST_PLACES, _PLACE = 3, 120
 
 Decide = Callable[[Sequence[Finding], Sequence[Incident], FactSet, Sequence[InputRecord]], Verdict]
 
@@ -88,12 +90,24 @@ def _with(incident: Incident, findings: Sequence[Finding], verdict: Verdict) -> 
 def of_other_failures(incidents: Sequence[Incident], in_focus: Sequence[Incident]) -> list[str]:
     """Sentences about the failures of the input that the report is not about."""
     others = [each for each in incidents if not any(same_incident(each, one) for one in in_focus)]
-    said = [_told(each) for each in others[:_MOST_NAMED]]
-    left = len(others) - _MOST_NAMED
+    alike: dict[str, list[Incident]] = {}
+    for each in others:
+        alike.setdefault(_told(each), []).append(each)
+    named = list(alike.items())[:_MOST_NAMED]
+    said = [sentence if len(group) == 1 else f"{sentence} {_how_often(group)}" for sentence, group in named]
+    left = len(others) - sum(len(group) for _sentence, group in named)
     if left > 0:
         more = ngettext("The input holds {number} more failure.", "The input holds {number} more failures.", left)
         said.append(more.format(number=left))
     return said
+
+
+def _how_often(alike: Sequence[Incident]) -> str:
+    """How many failures a sentence stands for, and where they are."""
+    places = pgettext("numbers", ", ").join(one_line(told(each.source), _PLACE) for each in alike[:_MOST_PLACES])
+    if len(alike) <= _MOST_PLACES:
+        return _("There are {number} such failures: {places}.").format(number=len(alike), places=places)
+    return _("There are {number} such failures, the latest at {places}.").format(number=len(alike), places=places)
 
 
 def _told(incident: Incident) -> str:

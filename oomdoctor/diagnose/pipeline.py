@@ -44,6 +44,7 @@ from .figures import figures_are_set_aside, notes_on_figures
 from .looks import notes_on_looks
 from .masking import masked
 from .missing import missing_evidence
+from .own_command import missing_with_own_command, with_own_command
 from .subject import told_of_one_place
 from .verdict import decide, fingerprint, summarise, why
 
@@ -109,6 +110,7 @@ def diagnose_evidence(
     unknown_end = verdict is Verdict.UNDETERMINED and not in_focus and not ended_of_something_else(told)
     if in_words and (verdict is Verdict.OUT_OF_MEMORY or unknown_end):
         findings = (*findings, *by_precedent(playbook, facts, findings))
+    findings = with_own_command(findings, facts)
     windows = recorded_windows(evidence)
     diagnosis = Diagnosis(
         verdict=verdict,
@@ -117,7 +119,7 @@ def diagnose_evidence(
         findings=findings,
         budgets=device_budgets,
         incidents=incidents,
-        missing=missing_evidence(told, facts),
+        missing=missing_with_own_command(missing_evidence(told, facts), facts),
         facts=facts,
         inputs=evidence.inputs,
         environment=_environment(told, facts),

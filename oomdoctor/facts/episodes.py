@@ -113,16 +113,12 @@ def by_episode(evidence: Evidence) -> list[Evidence]:
     """The evidence with the episode that ended it, then the others, latest first, each with what led to it."""
     if sum(map(_failed, evidence.events)) < 2:
         return [evidence]
-    files: dict[str | None, list[int]] = {}
-    for place, event in enumerate(evidence.events):
-        files.setdefault(event.source.path, []).append(place)
-    found = {path: _episodes([evidence.events[place] for place in places]) for path, places in files.items()}
-    if all(len(episodes) < 2 for episodes in found.values()):
+    files = _by_file(evidence)
+    if all(len(episodes) < 2 for _places, episodes in files.values()):
         return [evidence]
     left_out: set[int] = set()
     earlier: list[Evidence] = []
-    for path, places in files.items():
-        episodes = found[path]
+    for places, episodes in files.values():
         if len(episodes) < 2:
             continue
         ordered = _latest_first(episodes)
@@ -139,11 +135,24 @@ def by_episode(evidence: Evidence) -> list[Evidence]:
 
 def told_by_times(evidence: Evidence) -> bool:
     """Whether in one of the files the failure that came last does not stand last."""
-    files: dict[str | None, list[LogEvent]] = {}
-    for event in evidence.events:
-        files.setdefault(event.source.path, []).append(event)
-    found = (_episodes(events) for events in files.values() if sum(map(_failed, events)) > 1)
+    if sum(map(_failed, evidence.events)) < 2:
+        return False
+    found = (episodes for _places, episodes in _by_file(evidence).values())
     return any(len(each) > 1 and _last_by_time(each) not in (None, each[-1]) for each in found)
+
+
+def _by_file(evidence: Evidence) -> dict[str | None, tuple[list[int], list[_Episode]]]:
+    """Of each file the places of its events and its episodes; cut once for the same evidence."""
+    known: dict[str | None, tuple[list[int], list[_Episode]]] | None = evidence.derived.get("episodes")
+    if known is None:
+        files: dict[str | None, list[int]] = {}
+        for place, event in enumerate(evidence.events):
+            files.setdefault(event.source.path, []).append(place)
+        known = {
+            path: (places, _episodes([evidence.events[place] for place in places])) for path, places in files.items()
+        }
+        evidence.derived["episodes"] = known
+    return known
 
 
 def _latest_first(episodes: Sequence[_Episode]) -> list[_Episode]:

@@ -6,7 +6,7 @@ Arithmetic (all figures of one message): the segments of this process are `reser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from ..allocator.request import Request
@@ -414,6 +414,13 @@ def _put_start_up_tries(evidence: Evidence, facts: FactSet) -> None:
         facts.put("oom.start_up_tries", max(len(sizes), told), tries[-1].source)
 
 
+def _foreign_parts(facts: FactSet) -> Iterator[float]:
+    for member in failed_devices(facts):
+        foreign, total = facts.size("oom.foreign_bytes", member), facts.size("oom.total_bytes", member)
+        if foreign is not None and total:
+            yield foreign / total
+
+
 def _put_counts(
     evidence: Evidence, events: tuple[LogEvent, ...], records: tuple[DeviceOomRecord, ...], facts: FactSet
 ) -> None:
@@ -425,6 +432,11 @@ def _put_counts(
     facts.put("oom.largest_request_bytes", max(sizes, default=None), computed("oom.requested_bytes"))
     lacking = [size for m in failed if isinstance(size := facts.value("oom.shortfall_bytes", m), int)]
     facts.put("oom.largest_shortfall_bytes", max(lacking, default=None), computed("oom.shortfall_bytes"))
+    facts.put(
+        "oom.largest_foreign_ratio",
+        max(_foreign_parts(facts), default=None),
+        computed("oom.foreign_bytes", "oom.total_bytes"),
+    )
     if records:
         facts.put("oom.count", max(record.count for record in records), records[-1].source)
     else:

@@ -110,6 +110,10 @@ class Remedy:
     """Where what it frees is not known: the least that it must free to be enough."""
     simulated: str | None = None
     """What became of the failing request with this setting, in a model of the allocator; a sentence."""
+    depends_on: tuple[str, ...] = ()
+    """Where what it frees is not known: what it depends on that the input does not show, in words."""
+    command: str | None = None
+    """The command of the input with this setting changed in it; None where it is unknown, or no line of it changes."""
 
 
 @dataclass(frozen=True)

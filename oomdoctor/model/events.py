@@ -169,7 +169,7 @@ class EventKind(str, Enum):
     blocked_by (a flag), reason, buffer, from_tokens and to_tokens (of the context), kv_bytes, placed_bytes, weights_bytes,
     compute_bytes, projector_bytes"""
     ENGINE_HOST_SHORT = "engine-host-short"
-    """needed_bytes, available_bytes, total_bytes, what (system memory|swap space|host cache|guard at loading:
+    """needed_bytes, available_bytes, total_bytes, what (system memory|swap space|swapped sequences|host cache|guard at loading:
     what it thinks the model needs), fatal (bool)"""
     ENGINE_RANKS_UNEVEN = "engine-ranks-uneven"
     """Ranks found different amounts of free memory: lowest_free_bytes (of any rank), free_bytes (of this one)"""

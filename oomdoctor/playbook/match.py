@@ -9,6 +9,7 @@ from ..language import _, chosen, tidy
 from ..model.diagnosis import Confidence, Effect, EvidenceItem, Finding, NotRemedy, Remedy, Setting, ToConfirm
 from ..model.facts import FactSet, FactSpec, FactType, Scope
 from .causes import FAMILY_OF
+from .depends import depends_on
 from .evaluate import Outcome, RuleOutcome, evaluate_rule, lookup_for
 from .expression import Expression
 from .going_on import cache_spared, known_now, next_value, peak_spared, share_left
@@ -254,6 +255,9 @@ class _Writer:
                 effect=does,
                 needed_bytes=self._needed(remedy) if frees is None and enough is None else None,
                 simulated=None if effect is None else effect.text,
+                depends_on=depends_on(remedy, self.lookup, self.facts.specs)
+                if frees is None and effect is None
+                else (),
             )
             yield made, any(spec.type is not FactType.VERSION for spec in unseen)
 

@@ -12,7 +12,17 @@ from .rule import Rule
 VARIANTS = {language: ("cases", *(other for other in LANGUAGES if other != language)) for language in LANGUAGES}
 """What is left out of the rules that a diagnosis in a language asks for, as `load_playbook` takes it."""
 CODE = code(
-    *("errors", "facts/registry", "knobs/document", "knobs/versions", "model/diagnosis", "model/facts", "model/units"),
+    *(
+        "errors",
+        "facts/registry",
+        "facts/registry_engine",
+        "facts/registry_host",
+        "knobs/document",
+        "knobs/versions",
+        "model/diagnosis",
+        "model/facts",
+        "model/units",
+    ),
     *("playbook/causes", "playbook/expression", "playbook/load", "playbook/prepared", "playbook/quantity"),
     *("playbook/rule", "playbook/template", "playbook/terms"),
 )

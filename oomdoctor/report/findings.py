@@ -120,8 +120,6 @@ def view_findings(diagnosis: Diagnosis, anchors: Anchors) -> tuple[FindingView, 
 
 
 def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
-    # Where memory was short a remedy is measured by what it frees.
-    short = diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY
     taken: set[str] = set()
     for finding in diagnosis.findings:
         anchor = "rule-" + (re.sub(r"[^A-Za-z0-9]+", "-", finding.rule).strip("-")[:40] or "unnamed")
@@ -153,7 +151,7 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
                 if each.speaks == "against"
             ),
             conditions=tuple(dict.fromkeys(one_line(e.condition, _LINE) for e in finding.evidence if e.condition)),
-            remedies=tuple(_remedy(each, short=short) for each in finding.remedies),
+            remedies=tuple(_remedy(each, diagnosis) for each in finding.remedies),
             not_remedies=tuple(
                 NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
             ),
@@ -180,7 +178,10 @@ def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors, facts: Fac
     )
 
 
-def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
+def _remedy(remedy: Remedy, diagnosis: Diagnosis) -> RemedyView:
+    # Where memory was short a remedy is measured by what it frees.
+    short = diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY
+    failed = diagnosis.verdict is Verdict.OUT_OF_MEMORY or bool(diagnosis.incidents)
     unknown = listed(map(_, remedy.check_first))
     return RemedyView(
         do=one_line(remedy.do, _LINE),
@@ -188,26 +189,42 @@ def _remedy(remedy: Remedy, *, short: bool) -> RemedyView:
         if unknown
         else "",
         # A line to copy is never shortened, and never more than one line: what is pasted is what is seen.
-        lines=() if remedy.set is None else tuple(one_line(to_copy(line)) for line in remedy.set.lines),
+        lines=_lines(remedy),
         systems=() if remedy.set is None else remedy.set.systems,
         note="" if remedy.set is None else one_line(remedy.set.note, _LINE),
-        effect=_effect(remedy) if short or remedy.frees_bytes is not None else "",
+        effect=_effect(remedy, failed=failed) if short or remedy.frees_bytes is not None else "",
         enough=remedy.enough,
         cost=one_line(remedy.cost, _PROSE),
         source=one_line(remedy.source, _SOURCE),
     )
 
 
-def _effect(remedy: Remedy) -> str:
+def _lines(remedy: Remedy) -> tuple[str, ...]:
+    """The setting by itself, and in the command that the input shows."""
+    if remedy.set is None:
+        return ()
+    lines = remedy.set.lines if remedy.command is None else (*remedy.set.lines, remedy.command)
+    return tuple(one_line(to_copy(line)) for line in lines)
+
+
+def _effect(remedy: Remedy, *, failed: bool) -> str:
     """What it does with how many bytes, and whether that is enough, or that it is not known."""
     if remedy.simulated is not None:
         return one_line(remedy.simulated, _PROSE)
     if remedy.frees_bytes is None:
         unknown = _(_NOT_KNOWN.get(remedy.effect, _FREES_UNKNOWN))
+        if remedy.depends_on:
+            on = listed(map(_, remedy.depends_on))
+            unknown = _("{sentence} It depends on what the input does not show: {facts}.").format(
+                sentence=unknown, facts=on
+            )
         if remedy.needed_bytes is not None:
             needed = _("{sentence} It must be at least {size}: what is short and a tenth to spare.")
             unknown = needed.format(sentence=unknown, size=format_bytes(remedy.needed_bytes))
         return {True: _("Enough by itself."), False: _("Not enough by itself."), None: unknown}[remedy.enough]
+    if not failed and remedy.enough is None:
+        said_of_none = _("{effect}; no request failed here for which it would have to be enough.")
+        return said_of_none.format(effect=_(EFFECTS[remedy.effect]).format(size=format_bytes(remedy.frees_bytes)))
     said = {
         True: _("{effect}, which is enough."),
         False: _("{effect}, which is not enough by itself."),

@@ -137,6 +137,8 @@ def _remedy(remedy: Remedy) -> dict[str, Any]:
         "enough": remedy.enough,
         "needed_bytes": remedy.needed_bytes,
         "simulated": remedy.simulated,
+        "depends_on": list(remedy.depends_on),
+        "command": remedy.command,
         "cost": remedy.cost,
         "source": remedy.source,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..diagnose.own_command import filled, own_command
 from ..facts.deriver import failed_devices
 from ..language import N_, _
 from ..model.diagnosis import Diagnosis, Verdict
@@ -88,4 +89,9 @@ def _said(diagnosis: Diagnosis, figures: tuple[LooseFigure, ...]) -> str:
         said = _("What else was held, and of how much, was not measured.")
     if any(each.kind == "bundle" for each in diagnosis.inputs):
         return said
-    return said + _(" `{command}` records it.").format(command=to_copy("oomdoctor run -- <your command>"))
+    return said + _(" `{command}` records it.").format(command=to_copy(_watched_run(diagnosis)))
+
+
+def _watched_run(diagnosis: Diagnosis) -> str:
+    command = own_command(diagnosis.facts)
+    return "oomdoctor run -- <your command>" if command is None else filled("oomdoctor run -- <your command>", command)

@@ -126,7 +126,19 @@ def test_many_failures_are_told_in_bounded_time_and_counted():
     found = ask("$ python serve.py\n".join(pieces))
     assert len(found.incidents) == 80
     assert sum(one.explanation is not None for one in found.incidents) <= 8
-    assert "The input holds 77 more failures." in found.summary
+    said = re.findall(r"There are (\d+) such failures", found.summary)
+    left = re.findall(r"The input holds (\d+) more failure", found.summary)
+    assert sum(map(int, said + left)) == 79
+    assert found.summary.count("Another failure in the input") <= 2
+
+
+def test_failures_that_are_alike_are_told_once_with_their_number_and_lines():
+    pieces = [torch(f"{2 + n / 8:.2f} GiB", f"{100 + n}.00 MiB", "37.00 GiB") for n in range(3)]
+    found = ask("$ python serve.py\n".join(pieces))
+    assert found.summary.count("Another failure in the input") == 1
+    lines = sorted(int(one.source.split(":")[1].split()[0]) for one in found.incidents[1:])
+    assert "There are 2 such failures: " in found.summary
+    assert all(f":{line}" in found.summary for line in lines)
 
 
 @every_mixture
