@@ -44,7 +44,7 @@ class KnownMisuse:
     option: str = ""
     """An option of a launch line, without dashes."""
     call: str = ""
-    """A function; with all of `keywords` among its arguments."""
+    """A function; with all of `keywords`, if there are any, among its arguments."""
     keywords: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     """Only with one of these values (of the option, or of the one keyword); with any where there are none."""
@@ -162,7 +162,7 @@ def _misuse(section: Section, knobs: Knobs) -> KnownMisuse:
     if len(signs) != 1:
         section.place.refuse(f"a misuse is told by exactly one of {', '.join(_SIGNS)}")
     keywords = section.texts("keywords")
-    if bool(keywords) != ("call" in signs):
+    if keywords and "call" not in signs:
         section.place.refuse("keywords belong to a call, and only there")
     evidence = section.texts("evidence")
     if not evidence:

@@ -256,3 +256,17 @@ def test_one_thing_is_told_once():
         command="vllm serve M --batch-size auto",
     )
     assert list(told) == ["--batch-size auto"]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("torch.cuda.empty_cache()", "torch.cuda.empty_cache()"),
+        ("out = model.generate(ids, use_cache=False)", "generate(use_cache=False)"),
+        ("out = model.generate(ids, use_cache=True)", None),
+        ("my_empty_cache()", None),
+    ],
+)
+def test_habits_that_do_not_lower_the_peak_are_told_where_the_code_shows_them(code, told):
+    shown = set(found(event(K.CODE, code=code)))
+    assert shown == ({told} if told else set())
