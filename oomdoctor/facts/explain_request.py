@@ -30,6 +30,12 @@ _OF_OPERATION = {
 }  # fmt: skip
 _OF_ANY = ("scores", "logits", "embedding", "parameters", "activations")
 """The tensors that these operations make, and what any other may make."""
+_OF_ATTENTION = ("scores", "latents")
+_MAKES_NO_SCORES = re.compile(
+    r"/nn/modules/(?:sparse|linear|normalization)\.py\b|\b(?:F|functional)\.(?:embedding|linear|layer_norm|rms_norm)\("
+    r"|\b(?:gate|up|down|gate_up)_proj\("
+)
+"""Calls that look up, project or normalise: no two positions meet in them."""
 _WITHOUT_LENGTH = ("parameters", "projections")
 _TELLING_BYTES, _NARROW = 256 * MIB, 0.006
 """Of a product without a length to be found: from this size on, and rounded to this share, agreement is no chance."""
@@ -50,7 +56,7 @@ _REFUSED = {
 def derive(evidence: Evidence, facts: FactSet) -> None:
     """Once the operation, the model's dimensions and the engine's lengths are known."""
     operation = facts.value("activity.operation")
-    kinds = _OF_OPERATION.get(str(operation), _OF_ANY)
+    kinds = _kinds(_OF_OPERATION.get(str(operation), _OF_ANY), facts)
     if _put_of_shape(evidence, facts):
         return
     heads, vocabulary, hidden = (facts.size(f"model.{name}") or None for name in ("heads", "vocabulary", "hidden"))
@@ -66,6 +72,16 @@ def derive(evidence: Evidence, facts: FactSet) -> None:
         if found is not None and (request.exact or _is_settled(found, request, lengths)):
             _put(found, request.exact, computed(request.fact, "model.heads", "model.vocabulary", *_LENGTHS), facts)
             return
+
+
+def _kinds(kinds: Collection[str], facts: FactSet) -> Collection[str]:
+    """Less what the failing call cannot make, whatever a size agrees with."""
+    if facts.value("activity.convolution") is True:
+        return tuple(kind for kind in kinds if kind not in _OF_ATTENTION and kind not in ("logits", "embedding"))
+    frame = facts.value("activity.frame")
+    if isinstance(frame, str) and _MAKES_NO_SCORES.search(frame):
+        return tuple(kind for kind in kinds if kind not in _OF_ATTENTION)
+    return kinds
 
 
 def _is_settled(found: Factors, request: _Request, lengths: Collection[int]) -> bool:

@@ -59,7 +59,8 @@ def test_a_profile_run_beside_others_who_hold_much_is_only_possible(others: str 
         "ERROR 05-02 10:10:00 [core.py:500] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. "
         f"GPU 0 has a total capacity of 39.39 GiB of which 900.00 MiB is free. {other}Including "
         f"non-PyTorch memory, this process has {used} memory in use. Of the allocated memory "
-        f"{float(used[:5]) - 1.5:.2f} GiB is allocated by PyTorch, and 300.00 MiB is reserved by PyTorch but unallocated.\n"
+        f"{float(used[:5]) - 1.5:.2f} GiB is allocated by PyTorch, and 300.00 MiB is "
+        "reserved by PyTorch but unallocated.\n"
     )
     found = ask(log)
     prefill = next(each for each in found.findings if each.rule == "ACT009")

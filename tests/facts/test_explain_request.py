@@ -72,3 +72,19 @@ def test_the_embedding_is_not_taken_for_logits():
     refused = "RuntimeError: [enforce fail at alloc_cpu.cpp:80] . DefaultCPUAllocator: can't allocate memory: you tried"
     facts = facts_of_log(f"{configuration}{refused} to allocate {4096 * 128256 * 4} bytes. Error code 12\n")
     assert facts.value("request.kind") is None
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '  File "/v/torch/nn/modules/conv.py", line 456, in _conv_forward\n    return F.conv2d(input, weight, bias)\n',
+        '  File "/v/torch/nn/modules/sparse.py", line 190, in forward\n    return F.embedding(\n',
+        '  File "/v/torch/nn/modules/linear.py", line 125, in forward\n    return F.linear(input, self.weight)\n',
+        '  File "/v/modeling.py", line 20, in forward\n    return self.down_proj(self.act_fn(self.gate_proj(x)))\n',
+    ],
+)
+def test_a_size_that_agrees_is_no_score_matrix_where_the_call_makes_none(frame: str):
+    log = CONFIGURATION + TOO_LONG + "Traceback (most recent call last):\n" + frame + REFUSED.format("8.00")
+    facts = facts_of_log(log)
+    assert facts.value("activity.frame")
+    assert facts.value("request.kind") is None
