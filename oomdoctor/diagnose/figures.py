@@ -74,7 +74,7 @@ def _of_device(member: str, facts: FactSet) -> Iterator[str]:
                 "{member}: the message's {listed} is the failing process itself. Inside a container it "
                 "is listed under the host's number, and its bytes are those of this allocator with its "
                 "context."
-            ).format(member=place, listed=listed)
+            ).format(member=place, listed=told(str(listed)))
         )
 
 

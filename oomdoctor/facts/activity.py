@@ -67,6 +67,7 @@ _PHASE_OF_FAILURE: dict[EventKind, str] = {
     EventKind.ENGINE_STATE_POOL_SHORT: "kv-allocation",
 }
 
+_GRAPHS_OFF = ("enforce-eager", "disable-cuda-graph")
 _OPERATION_OF_PURPOSE = {"weights": "weights", "kv": "kv-append", "compute": "activation"}
 _PHASE_OF_PURPOSE = {"weights": "load", "kv": "kv-allocation", "compute": "warm-up"}
 
@@ -338,8 +339,23 @@ def _put_order(evidence: Evidence, facts: FactSet) -> None:
             return
         if event.kind is EventKind.ENGINE_PHASE:
             phase, source = _after_phase(event), event.source
+            if phase == "graph-capture" and event.word("edge") == "end" and _without_graphs(evidence):
+                phase = "warm-up"
         elif event.kind in _PHASE_AFTER:
             phase, source = _PHASE_AFTER[event.kind], event.source
+
+
+def _without_graphs(evidence: Evidence) -> bool:
+    """Whether the engine was told to capture no graphs, on its launch line or by the options that it prints."""
+    words = {word.partition("=")[0].replace("_", "-") for word in (evidence.command or "").split()}
+    if words & {f"--{name}" for name in _GRAPHS_OFF}:
+        return True
+    for event in evidence.of_kind(EventKind.ENGINE_START):
+        options = event.fields.get("options")
+        for each in options if isinstance(options, tuple) else ():
+            if isinstance(each, tuple) and str(each[0]).replace("_", "-") in _GRAPHS_OFF and str(each[1]) == "True":
+                return True
+    return False
 
 
 def _put_told_late(events: Sequence[LogEvent], facts: FactSet) -> None:

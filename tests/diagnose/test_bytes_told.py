@@ -75,3 +75,14 @@ def test_a_server_that_swapped_until_the_swap_space_was_full_had_a_full_pool() -
         "RuntimeError: Aborted due to the lack of CPU swap space. Please increase the swap space to avoid this error.\n"
     )
     assert first(found).cause == "kv-pressure"
+
+
+@pytest.mark.parametrize(("off", "phase"), [("True", "warm-up"), ("False", "graph-capture")])
+def test_after_the_pool_no_graphs_are_captured_where_they_are_turned_off(off: str, phase: str) -> None:
+    found = ask(
+        f"[2025-05-02 10:00:00] server_args=ServerArgs(model_path='m', disable_cuda_graph={off})\n"
+        "[2025-05-02 10:00:06] Memory pool end. avail mem=9.20 GB\n"
+        + sentences("2.00 GiB", "900.00 MiB", "20.90 GiB", "0.41 GiB", own="22.77 GiB")
+    )
+    assert found.facts.value("activity.phase") == phase
+    assert (first(found).cause == "graph-capture") is (off == "False")
