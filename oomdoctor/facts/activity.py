@@ -11,6 +11,7 @@ from ..model.events import FAILURES, EventKind, LogEvent
 from ..model.facts import FactSet
 from ..model.run import ExceptionRecord, StackFrame
 from ..model.source import Source
+from .asked_settings import options_of
 from .chronology import is_earlier
 from .frame_calls import touches_device_first
 from .frames import (
@@ -347,15 +348,8 @@ def _put_order(evidence: Evidence, facts: FactSet) -> None:
 
 def _without_graphs(evidence: Evidence) -> bool:
     """Whether the engine was told to capture no graphs, on its launch line or by the options that it prints."""
-    words = {word.partition("=")[0].replace("_", "-") for word in (evidence.command or "").split()}
-    if words & {f"--{name}" for name in _GRAPHS_OFF}:
-        return True
-    for event in evidence.of_kind(EventKind.ENGINE_START):
-        options = event.fields.get("options")
-        for each in options if isinstance(options, tuple) else ():
-            if isinstance(each, tuple) and str(each[0]).replace("_", "-") in _GRAPHS_OFF and str(each[1]) == "True":
-                return True
-    return False
+    options = options_of(evidence)
+    return any(options.get(name, "False") in (None, "", "True", "true", "1") for name in _GRAPHS_OFF)
 
 
 def _put_told_late(events: Sequence[LogEvent], facts: FactSet) -> None:
