@@ -40,6 +40,22 @@ def _of_failing_device(facts: FactSet) -> Iterator[Comparison]:
         if by_engine is not None and on_device is not None:
             yield Comparison(what, by_engine, on_device, _how(reckoned, None, facts), _how(seen, member, facts))
     yield from _step(member, facts)
+    yield from _told_at_start(member, facts)
+
+
+def _told_at_start(member: str, facts: FactSet) -> Iterator[Comparison]:
+    """What the engine said that it took at its start, against what its process held as it failed."""
+    weights, seen = facts.size("engine.weights_bytes"), facts.size("oom.process_used_bytes", member)
+    name = next((name for name in _POOLS if (facts.size(name) or 0) > 0), None)
+    if weights is None or seen is None or name is None:
+        return
+    if any(facts.size(whole) is not None for whole in ("engine.budget_bytes", "engine.sum_needed_bytes")):
+        return  # the engine says itself what it reckons with in all
+    how = "; ".join(_how(each, None, facts) for each in ("engine.weights_bytes", name))
+    seen_how = _how("oom.process_used_bytes", member, facts)
+    yield Comparison(
+        N_("weights and KV pool, told at the start"), weights + (facts.size(name) or 0), seen, how, seen_how
+    )
 
 
 def _step(member: str, facts: FactSet) -> Iterator[Comparison]:

@@ -86,3 +86,15 @@ def test_after_the_pool_no_graphs_are_captured_where_they_are_turned_off(off: st
     )
     assert found.facts.value("activity.phase") == phase
     assert (first(found).cause == "graph-capture") is (off == "False")
+
+
+def test_what_an_engine_told_at_its_start_stands_beside_what_its_process_held() -> None:
+    found = ask(
+        "INFO 05-02 10:00:01 [core.py:61] Initializing a V1 LLM engine (v0.9.2) with config: model='m'\n"
+        "INFO 05-02 10:00:20 [gpu_model_runner.py:1255] Model loading took 14.98 GiB and 5.1 seconds\n"
+        "INFO 05-02 10:00:40 [gpu_worker.py:298] Available KV cache memory: 4.31 GiB\n"
+        + sentences("2.00 GiB", "900.00 MiB", "20.90 GiB", "0.41 GiB", own="22.77 GiB")
+    )
+    [one] = [each for each in found.comparisons if "told at the start" in each.what]
+    assert one.reckoned_bytes == round(14.98 * 2**30) + round(4.31 * 2**30)
+    assert one.seen_bytes == round(22.77 * 2**30)
