@@ -120,6 +120,9 @@ def view_findings(diagnosis: Diagnosis, anchors: Anchors) -> tuple[FindingView, 
 
 
 def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
+    # Where memory was short a remedy is measured by what it frees.
+    short = diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY
+    failed = diagnosis.verdict is Verdict.OUT_OF_MEMORY or bool(diagnosis.incidents)
     taken: set[str] = set()
     for finding in diagnosis.findings:
         anchor = "rule-" + (re.sub(r"[^A-Za-z0-9]+", "-", finding.rule).strip("-")[:40] or "unnamed")
@@ -151,7 +154,7 @@ def _findings(diagnosis: Diagnosis, anchors: Anchors) -> Iterator[FindingView]:
                 if each.speaks == "against"
             ),
             conditions=tuple(dict.fromkeys(one_line(e.condition, _LINE) for e in finding.evidence if e.condition)),
-            remedies=tuple(_remedy(each, diagnosis) for each in finding.remedies),
+            remedies=tuple(_remedy(each, short=short, failed=failed) for each in finding.remedies),
             not_remedies=tuple(
                 NotRemedy(one_line(each.what, _LINE), one_line(each.why, _PROSE)) for each in finding.not_remedies
             ),
@@ -178,10 +181,7 @@ def _evidence(item: EvidenceItem, finding: Finding, anchors: Anchors, facts: Fac
     )
 
 
-def _remedy(remedy: Remedy, diagnosis: Diagnosis) -> RemedyView:
-    # Where memory was short a remedy is measured by what it frees.
-    short = diagnosis.verdict is not Verdict.NOT_OUT_OF_MEMORY
-    failed = diagnosis.verdict is Verdict.OUT_OF_MEMORY or bool(diagnosis.incidents)
+def _remedy(remedy: Remedy, *, short: bool, failed: bool = True) -> RemedyView:
     unknown = listed(map(_, remedy.check_first))
     return RemedyView(
         do=one_line(remedy.do, _LINE),

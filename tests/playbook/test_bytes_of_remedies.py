@@ -63,7 +63,8 @@ def test_what_is_lacking_is_not_known():
     known = {name: value for name, value in FULL.items() if name != "oom.shortfall_bytes"}
     change = remedy(finding("ACT001", **known), "half-precision")
     assert change.needed_bytes is None
-    assert _remedy(change, short=True).effect == "How much it frees is not known."
+    said = "How much it frees is not known. It depends on what the input does not show: "
+    assert _remedy(change, short=True).effect == f"{said}what the forward pass keeps for backward."
 
 
 def test_a_leak_is_not_measured_by_one_request():
