@@ -18,6 +18,11 @@ _LONGEST = 1000
 _SHELL = re.compile(r"[;|&<>`\n\r–—…]|\$\(")
 """What a shell does with it, or what no shell reads: such a line is not put behind another program's name."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=\S*\s")
+_ELSEWHERE = {
+    "apptainer", "docker", "docker-compose", "enroot", "kubectl", "nerdctl", "podman", "qsub", "sbatch", "singularity",
+    "ssh",
+}  # fmt: skip
+"""Clients: what watches them does not watch the program, within which it must stand."""
 _BEHIND_A_PROGRAM = re.compile(r"-- " + re.escape(_PLACEHOLDER))
 _FLAG = re.compile(r"(--[A-Za-z][\w.-]*)(?:[ =](\S.*))?")
 _EXPORT = re.compile(r"export ([A-Za-z_]\w*)=(\S+)")
@@ -58,10 +63,20 @@ def missing_with_own_command(missing: tuple[Missing, ...], facts: FactSet) -> tu
 
 
 def filled(text: str, command: str) -> str:
-    """The text with the command for its placeholder. Behind `--` no shell reads assignments: `env` does."""
+    """The text with the command for its placeholder. Behind `--` no shell reads assignments: `env` does.
+
+    What a client starts elsewhere cannot be watched from here: the placeholder stays.
+    """
     text = text.replace(_(_PLACEHOLDER), _PLACEHOLDER)
+    if _starts_elsewhere(command):
+        return text
     behind = f"-- env {command}" if _ASSIGNMENT.match(command) else f"-- {command}"
     return _BEHIND_A_PROGRAM.sub(lambda _found: behind, text).replace(_PLACEHOLDER, command)
+
+
+def _starts_elsewhere(command: str) -> bool:
+    words = (word for word in shlex.split(command) if not _ASSIGNMENT.match(f"{word} ") and word not in ("sudo", "env"))
+    return next(words, "").rsplit("/", 1)[-1] in _ELSEWHERE
 
 
 def _of_finding(finding: Finding, command: str, facts: FactSet) -> Finding:
@@ -87,11 +102,13 @@ def changed(command: str, line: str, *, starts_it: bool) -> str | None:
     """The command with one setting changed, all else as it was typed.
 
     A flag that it has gets the new value; one that it lacks is put at its end where the program is the flag's own
-    (`starts_it`). A variable goes before it. None where a line is neither, or would contradict what is set.
+    (`starts_it`). A variable goes before it, unless that hands it on to nobody
+    (`docker`, `sudo`). None where a line is neither, or would contradict what is set.
     """
     if variable := _EXPORT.fullmatch(line):
         name = variable[1]
-        return None if re.search(rf"(?:^|\s){name}=", command) else f"{name}={variable[2]} {command}"
+        kept = _starts_elsewhere(command) or "sudo" in command.split() or re.search(rf"(?:^|\s){name}=", command)
+        return None if kept else f"{name}={variable[2]} {command}"
     flag = _FLAG.fullmatch(line)
     if flag is None:
         return None

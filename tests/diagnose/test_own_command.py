@@ -27,6 +27,13 @@ FULL = sentences("3.10 GiB", "900.00 MiB", "19.90 GiB", "1.41 GiB", own="22.77 G
         ("python t.py", "export OMP_NUM_THREADS=1", "OMP_NUM_THREADS=1 python t.py"),
         ("OMP_NUM_THREADS=8 python t.py", "export OMP_NUM_THREADS=1", None),
         ("python t.py", "model.to('cpu')", None),
+        ("sudo python t.py", "export OMP_NUM_THREADS=1", None),
+        ("docker run -it vllm/vllm-openai --model m", "export OMP_NUM_THREADS=1", None),
+        (
+            "docker run vllm/vllm-openai --model m",
+            "--max-num-seqs 64",
+            "docker run vllm/vllm-openai --model m --max-num-seqs 64",
+        ),
     ],
 )
 def test_one_setting_is_changed_and_all_else_stays(command: str, line: str, shown: str | None) -> None:
@@ -42,6 +49,11 @@ def test_assignments_stand_behind_env() -> None:
         filled("oomdoctor run -- <your command>", "A=1 python 't x.py'") == "oomdoctor run -- env A=1 python 't x.py'"
     )
     assert filled("NCCL_DEBUG=INFO <your command>", "A=1 python t.py") == "NCCL_DEBUG=INFO A=1 python t.py"
+
+
+@pytest.mark.parametrize("command", ["docker run -it a python t.py", "sudo docker run a", "A=1 ssh host python t.py"])
+def test_what_a_client_starts_elsewhere_is_not_watched_from_here(command: str) -> None:
+    assert filled("oomdoctor run -- <your command>", command) == "oomdoctor run -- <your command>"
 
 
 def test_the_command_is_in_every_line_to_copy() -> None:
