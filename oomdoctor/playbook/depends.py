@@ -85,7 +85,7 @@ _BY_KNOB: dict[str, str] = {
         (_PICTURES, "vllm.limit_mm_per_prompt"),
         (_KEPT, "torch.item torch.leave_the_handler"),
         (_STATE, "torch.sharded_checkpoint torch.full_state_on_the_host torch.to_cpu"),
-        (_PIECES, "torch.max_split_size_mb torch.expandable_segments"),
+        (_PIECES, "torch.max_split_size_mb torch.expandable_segments hf.pad_to_multiple"),
         (_ASLEEP, "vllm.sleep_level vllm.wake_in_two_steps"),
         (_SEQUENCES, "sglang.mamba_full_memory_ratio"),
         (_SAME_START, "vllm.enable_prefix_caching"),
