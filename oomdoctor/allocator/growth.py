@@ -175,7 +175,8 @@ def growth(ownership: Ownership, steps: Steps) -> Growth | None:
     }
     return Growth(
         rose=_is_steady(_asked_at(ownership, counted, steps.first_event[begin:]), ownership.replay.peak_bytes)
-        and at_end >= _STILL_HELD * int(total[-1]),
+        and at_end >= _STILL_HELD * int(total[-1])
+        and not _is_one_step(ownership, steps, int(total[-1] - total[0])),
         works=retains or _comes_and_goes(ownership, steps, begin),
         gained_bytes=int(total[-1] - total[0]),
         seconds=None if time_us is None else (int(time_us[1]) - int(time_us[0])) / 1e6,
@@ -322,8 +323,33 @@ def _unfinished_bytes(ownership: Ownership, steps: Steps, begin: int) -> int:
 
 def _is_training(ownership: Ownership) -> bool:
     """Whether a backward pass or an optimizer allocated during the recording."""
-    kinds = np.unique(ownership.kind[ownership.replay.lifetimes.start >= 0]).tolist()
-    return any(ownership.readings[kind].category in (Category.GRADIENT, Category.OPTIMIZER_STATE) for kind in kinds)
+    return bool((_goes_backward(ownership)[ownership.kind] & (ownership.replay.lifetimes.start >= 0)).any())
+
+
+def _goes_backward(ownership: Ownership) -> NDArray[np.bool_]:
+    """Of each kind, whether a backward pass or an optimizer allocated it."""
+    return np.asarray(
+        [one.category in (Category.GRADIENT, Category.OPTIMIZER_STATE) for one in ownership.readings], dtype=np.bool_
+    )
+
+
+def _is_one_step(ownership: Ownership, steps: Steps, gained_bytes: int) -> bool:
+    """Whether most of the gain came after the last backward pass, from forward passes whose earlier blocks were given
+    back: one step that is larger than those before, in several passes or in one, and not what steps leave behind.
+    """
+    lifetimes, given_back, kind = ownership.replay.lifetimes, ownership.replay.given_back, ownership.kind
+    backward = lifetimes.start[_goes_backward(ownership)[kind] & (lifetimes.start <= steps.last_event)]
+    last = int(backward.max(initial=-1))
+    if last < 0:
+        return False
+    forward = np.asarray([one.category in FORWARD for one in ownership.readings], dtype=np.bool_)[kind]
+    held = given_back > steps.last_event
+    since = forward & held & (lifetimes.start > last) & (lifetimes.start <= steps.last_event)
+    alike = np.zeros(len(ownership.readings), dtype=np.bool_)
+    alike[kind[since]] = True
+    before = alike[kind] & (lifetimes.start >= 0) & (lifetimes.start < last)
+    earlier, kept = int(lifetimes.size_bytes[before].sum()), int(lifetimes.size_bytes[before & held].sum())
+    return 2 * kept < earlier and 2 * int(lifetimes.size_bytes[since].sum()) > gained_bytes
 
 
 def _is_cache(ownership: Ownership, steps: Steps, begin: int, kinds: list[int]) -> bool:

@@ -16,6 +16,8 @@ _FEWEST_RISES = 5
 _FAR_ABOVE = 2.0
 _ABOVE_LEVEL = 1.25
 _LEVEL = 1.5
+_LOWER_QUARTER = 25
+"""Percentile of the rises before, below which a few small ones (an epoch.s last batch) widen no range."""
 _LARGER = 1.1
 """A larger input has larger tensors. Where only more of them are live, other work is done than before."""
 _RISEN, _FALLEN = 0.06, 0.03
@@ -63,10 +65,25 @@ def _largest_step(live_bytes: IntColumn) -> int:
 
 def stands_out(last: int, before: IntColumn) -> bool:
     """Whether a height is far above those before it, and those were not on their way up."""
-    highest, middle, third = int(before.max()), float(np.median(before)), len(before) // 3
+    highest, middle = int(before.max()), float(np.median(before))
     level = highest <= _LEVEL * middle
-    rising = third > 1 and int(before[-third:].min()) > _TREND * int(before[:third].max())
-    return not rising and (last >= _FAR_ABOVE * highest or (level and last >= _ABOVE_LEVEL * highest))
+    # Of inputs that differ anyway one is larger than all others now and then, by less than they are apart.
+    apart = last - highest > highest - float(np.percentile(before, _LOWER_QUARTER))
+    return not _on_the_way_up(last, before) and (
+        last >= _FAR_ABOVE * highest or (level and apart and last >= _ABOVE_LEVEL * highest)
+    )
+
+
+def _on_the_way_up(last: int, before: IntColumn) -> bool:
+    """By their thirds. Too few for that are on their way where each is higher than the one before, and the last by no
+    larger a factor (a search for the batch that fits).
+    """
+    third = len(before) // 3
+    if third > 1:
+        return int(before[-third:].min()) > _TREND * int(before[:third].max())
+    if before[0] <= 0 or before[-1] <= _TREND * before[0] or (np.diff(before) <= 0).any():
+        return False
+    return last / int(before[-1]) <= float((before[1:] / before[:-1]).max())
 
 
 def _peaks(live_bytes: IntColumn, floor: int) -> IntColumn:

@@ -47,6 +47,7 @@ def missing_evidence(evidence: Evidence, facts: FactSet) -> tuple[Missing, ...]:
                 _("give the whole log, to its end"),
             )
         )
+    gaps += _cut_histories(facts)
     gaps += _contradicted_histories(facts)
     gaps += _broken_states(facts)
     gaps += _not_rebuilt(facts)
@@ -116,6 +117,24 @@ def _unheard(evidence: Evidence) -> Iterator[Missing]:
                     ).format(version=version),
                     _("run it once with torch 2.1 or newer"),
                 )
+
+
+def _cut_histories(facts: FactSet) -> Iterator[Missing]:
+    """Histories that show no failed request, and begin too late to exclude one."""
+    for member in facts.members(Scope.DEVICE):
+        shown = facts.value("allocator.failing_request_in_snapshot", member)
+        if shown is False and facts.value("allocator.history_complete", member) is False:
+            yield Missing(
+                _("requests of {member} that failed before the recorded history begins").format(member=member),
+                _(
+                    "no failed request is in it, and memory was held already at its first event: the recording began"
+                    " late, or later events pushed earlier ones out of it"
+                ),
+                _(
+                    "raise `max_entries` of `torch.cuda.memory._record_memory_history()`, or have the snapshot written"
+                    " as it fails: `oomdoctor run -- <your command>`"
+                ),
+            )
 
 
 def _contradicted_histories(facts: FactSet) -> Iterator[Missing]:

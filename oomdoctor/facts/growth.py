@@ -105,7 +105,7 @@ def _put_spike(
     What all steps share (weights, state) is taken off before ratios are formed. The failing step's need is a lower
     bound: it ended at the request.
     """
-    begin = int(steps.first_event[-1])
+    begin = int(steps.first_event[_begin_of_the_last_turn(steps)])
     chosen = ownership.replay.events.action[begin : oom.event_index] == _ALLOC
     largest = int(ownership.replay.events.size_bytes[begin : oom.event_index][chosen].max(initial=0))
     facts.put("spike.largest_request_bytes", max(oom.requested_bytes, largest), source, member)
@@ -117,6 +117,7 @@ def _put_spike(
     facts.put("spike.bytes", above, source, member)
     if _is_new_work(ownership, oom, begin):
         facts.put("spike.new_work_bytes", above, source, member)
+    facts.put("spike.larger_bytes", _larger_bytes(ownership, oom, begin), source, member)
     if found is not None and found.rose:
         facts.put("spike.sudden", False, source, member)
         return
@@ -139,6 +140,15 @@ def put_spike_of_curve(ownership: Ownership, oom: SnapshotOom, member: str, fact
             facts.put("spike.new_work_bytes", found.bytes, source, member)
 
 
+def _begin_of_the_last_turn(steps: Steps) -> int:
+    """The step with which the failing turn began: of turns that are several steps each, the last that began low."""
+    if not steps.of_one_line:
+        return -1
+    live = steps.live_bytes.sum(axis=0)
+    low, high = int(live[1:].min(initial=int(live[0]))), int(steps.peak_bytes[-1])
+    return int(np.flatnonzero(2 * live <= low + high).max(initial=0))
+
+
 def _is_new_work(ownership: Ownership, oom: SnapshotOom, begin: int) -> bool:
     """Whether most of what rose from event `begin` on, what was still live at the failure and its request, came from
     lines that had not allocated before: a larger input makes the same lines ask for more, whoever calls them. False
@@ -158,6 +168,27 @@ def _is_new_work(ownership: Ownership, oom: SnapshotOom, begin: int) -> bool:
         return False
     is_new = ~np.isin(line[stack[told]], line[np.unique(before[before >= 0])])
     return 2 * int(size[told][is_new].sum()) > int(size[told].sum())
+
+
+def _larger_bytes(ownership: Ownership, oom: SnapshotOom, begin: int) -> int | None:
+    """Bytes, of what came since event `begin` and was live at the failure and of its request, in blocks larger than
+    any that their stack had asked for before: what a larger input makes, and what more work, or what is kept, does not.
+    None where no stack of them had allocated before.
+    """
+    events, lifetimes = ownership.replay.events, ownership.replay.lifetimes
+    before = np.flatnonzero((events.action[:begin] == _ALLOC) & (events.stack[:begin] >= 0))
+    most = np.zeros(len(ownership.snapshot.stacks), dtype=np.int64)
+    np.maximum.at(most, events.stack[before], events.size_bytes[before])
+    rows = (lifetimes.start >= begin) & lifetimes.live_after(oom.event_index)
+    stack = np.append(lifetimes.stack[rows], oom.stack)
+    size = np.append(lifetimes.asked_bytes[rows], oom.requested_bytes)
+    stack, size = stack[stack >= 0], size[stack >= 0]
+    known = most[stack] > 0
+    if not known.any():
+        return None
+    # Of blocks that still live the size is told rounded: by 512 bytes, and by no more than an eighth.
+    larger = known & (size > 9 * most[stack] // 8 + 512)
+    return int(size[larger].sum())
 
 
 def _line(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:

@@ -204,6 +204,7 @@ _SPECS = (
     FactSpec("spike.bytes", B, DEVICE, "how far the failing moment stands above the median of the run"),
     FactSpec("spike.sudden", FLAG, DEVICE, "the run was level until one request or step rose far above it"),
     FactSpec("spike.new_work_bytes", B, DEVICE, "spike.bytes, where lines that had not run before asked for most of it"),
+    FactSpec("spike.larger_bytes", B, DEVICE, "live of the failing step, in blocks larger than their line made before"),
     FactSpec("spike.largest_request_bytes", B, DEVICE, "largest request of the failing step"),
     FactSpec("owner.top", TEXT, DEVICE, "who holds most: module path, variable, or stack"),
     FactSpec("owner.top_bytes", B, DEVICE, "bytes it holds"),

@@ -40,6 +40,23 @@ def test_steps_that_were_doubled_on_the_way_are_no_level() -> None:
     assert not stands_out(320, np.asarray([20, 20, 20, 40, 40, 40, 80, 80, 80]))
 
 
+def test_a_search_for_the_batch_size_is_no_level_run() -> None:
+    assert not stands_out(1600, np.asarray([100, 200, 400, 800]))
+    assert stands_out(16000, np.asarray([100, 200, 400, 800]))
+
+
+def test_the_largest_of_inputs_that_differ_is_no_exception() -> None:
+    """Heights are fairly level at their upper end, and the last is 1.3 times the highest: less than they are apart."""
+    varied = [2160, 1030, 1890, 1730, 1810, 1480, 870, 1870, 1510, 1670, 1710, 1070, 2240, 1260, 140]
+    assert not stands_out(2900, np.asarray(varied))
+    assert stands_out(4500, np.asarray(varied))
+
+
+@pytest.mark.parametrize("small", [[], [10], [10, 10]])
+def test_a_few_small_batches_do_not_hide_a_large_one(small: list[int]) -> None:
+    assert stands_out(130, np.asarray([100] * 10 + small))
+
+
 @pytest.mark.parametrize(
     "live",
     [curve(100, 100, failing=250), np.arange(1000), np.zeros(4, dtype=np.int64), curve(*[100] * 6, failing=0)[:40]],

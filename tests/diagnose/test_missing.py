@@ -150,3 +150,20 @@ def test_device_memory_is_asked_for_only_where_a_device_can_matter(
     told = [gap.what for gap in missing_evidence(evidence, derive_facts(evidence))]
     assert ("the driver's samples of device memory" in told) is asked
     assert "kernel log" in told
+
+
+@pytest.mark.parametrize(("dropped", "failed", "told"), [(0, False, False), (3, False, True), (3, True, False)])
+def test_a_history_that_may_have_lost_the_failure_says_so(
+    dropped: int, failed: bool, told: bool, tmp_path: Path
+) -> None:
+    """A ring of events forgets its oldest: one that failed, was caught, and lies before its first event."""
+    device, stack = Device(), [frame("main", "train.py", 3)]
+    blocks = [device.malloc(4 * MIB, stack) for _ in range(8)]
+    device.free(blocks[-1], stack)
+    if failed:
+        device.fail(64 * MIB, MIB, stack)
+    content = snapshot(device)
+    del content["device_traces"][0][:dropped]
+    evidence = Evidence(snapshots=(read_snapshot(write(tmp_path / "ring.pickle", content)),))
+    gaps = [gap for gap in missing_evidence(evidence, derive_facts(evidence)) if "before the recorded" in gap.what]
+    assert [("max_entries" in gap.how_to_get_it) for gap in gaps] == [True] * told
