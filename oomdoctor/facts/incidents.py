@@ -16,7 +16,7 @@ from .allocator import in_order, latest_oom
 from .deriver import NAMED_BACKENDS, device_member, member_namer
 from .focus import focus, others
 from .host_errors import is_host_error, joined_by, last_host_error, own_host_errors
-from .one_failure import can_be_one_process, failures_of, is_aftermath, is_bare_kill, same_request, says
+from .one_failure import apart_in_time, can_be_one_process, failures_of, is_aftermath, is_bare_kill, same_request, says
 from .otherwise import other_end, words_for
 from .tensor_size import requested_bytes
 from .until import shared_memory_ran_out, stalled_on_memory, was_killed
@@ -170,6 +170,7 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
     host_errors = [e for run in evidence.runs for e in run.exceptions if is_host_error(e)]
     told = (e for run in evidence.runs for e in run.exceptions)
     vanished = any(is_vanished_worker(e.exception_type, e.message) for e in told)
+    recorded_too: list[LogEvent] = []
     name_member = member_namer(evidence)
     explained = _killed_for_memory(evidence)
     sized = {e.source.path for e in evidence.of_kind(EventKind.DEVICE_OOM) if e.size("requested_bytes") is not None}
@@ -185,7 +186,10 @@ def _each_told(evidence: Evidence) -> Iterator[tuple[LogEvent, Incident]]:
         if words is None or event.fields.get("recovered") is True or event.fields.get("fatal") is False:
             continue
         if event.kind is EventKind.DEVICE_OOM and any(same_request(requested, r.requested_bytes) for r in recorded):
+            recorded_too.append(event)
             continue  # the probe's record says the same, exactly
+        if is_aftermath(event) and any(not apart_in_time(one, event) for one in recorded_too):
+            continue  # its launcher ended the others
         if event.kind is EventKind.DEVICE_OOM and event.source.path in sized and _says_nothing_more(event):
             continue  # a summary of what a fuller message says
         if event.kind is EventKind.EXCEPTION and vanished:

@@ -89,7 +89,7 @@ def _is_one_failure(told: list[LogEvent], event: LogEvent) -> bool:
     warned of by the allocator, raised, and summed up by the engine. Two witnesses of one kind, each with figures or a
     process of its own, speak of two failures.
     """
-    if any(_apart_in_time(one, event) for one in told):
+    if any(apart_in_time(one, event) for one in told):
         return False
     if is_aftermath(event):
         return told[0].kind in _REFUSALS or (told[0].kind in _KILLS and _by_one_launcher(told, event))
@@ -139,7 +139,8 @@ def _by_one_launcher(told: list[LogEvent], event: LogEvent) -> bool:
     )
 
 
-def _apart_in_time(first: LogEvent, second: LogEvent) -> bool:
+def apart_in_time(first: LogEvent, second: LogEvent) -> bool:
+    """Too long for one failure; never where a time is not known."""
     if first.time_seconds is None or second.time_seconds is None:
         return False
     return abs(first.time_seconds - second.time_seconds) > _LONGEST_APART_SECONDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from given import event, facts_of, gib, mib, oom, run
 
@@ -11,7 +13,7 @@ from oomdoctor.facts.incidents import find_incidents
 from oomdoctor.model.events import EventKind
 from oomdoctor.model.evidence import Evidence
 from oomdoctor.model.host import HostLimits, OomCounters
-from oomdoctor.model.run import ExceptionRecord
+from oomdoctor.model.run import DeviceOomRecord, ExceptionRecord
 from oomdoctor.model.source import Source
 
 KERNEL = event(EventKind.KERNEL_OOM, constraint="memcg", pid=7, program="python")
@@ -147,3 +149,20 @@ def test_an_exit_that_another_line_explains_is_no_failure_of_its_own():
     assert len(find_incidents(Evidence(events=(KERNEL, other)))) == 2
     same = event(EventKind.PROCESS_KILLED, reported_by="shell", pid=7)
     assert len(find_incidents(Evidence(events=(KERNEL, same)))) == 1
+
+
+@pytest.mark.parametrize("seconds", [None, 1008.0])
+def test_the_ranks_that_a_launcher_ends_after_a_failure_are_none_of_their_own(seconds):
+    """GIVEN a failure that the probe recorded and its message WHEN the launcher ends the others THEN it is one."""
+    printed = replace(oom(requested_bytes=mib(64)), time_seconds=1005.0)
+    ended = event(EventKind.PROCESS_KILLED, signal=15, pid=8, reported_by="elastic", time_seconds=seconds)
+    record = DeviceOomRecord(Source("probe", 1), 1005.0, 7, 0, mib(64), gib(12), mib(30), None)
+    found = find_incidents(Evidence(events=(printed, ended), runs=(run(device_ooms=(record,)),)))
+    assert [one.cause for one in found] == ["CUDA out of memory in process 7"]
+
+
+def test_an_end_by_a_signal_before_the_failure_stays_one():
+    record = DeviceOomRecord(Source("probe", 1), 1005.0, 7, 0, mib(64), gib(12), mib(30), None)
+    ended = event(EventKind.PROCESS_KILLED, signal=15, pid=8, reported_by="elastic")
+    found = find_incidents(Evidence(events=(ended, oom(requested_bytes=mib(64))), runs=(run(device_ooms=(record,)),)))
+    assert len(found) == 2
