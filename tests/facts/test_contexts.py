@@ -8,7 +8,7 @@ from given import gib
 
 from oomdoctor.facts.contexts import context_at, context_bytes
 from oomdoctor.model.devices import DeviceProcess, DeviceReading
-from oomdoctor.model.run import AllocatorState, RunRecord
+from oomdoctor.model.run import AllocatorState, DeviceOomRecord, RunRecord
 from oomdoctor.model.source import Source
 
 EMPTY = RunRecord("run", ("python",), None, 0.0, None, None, None)
@@ -50,3 +50,32 @@ def test_of_a_process_that_was_never_seen_with_both_it_is_not_known():
     far = replace(EMPTY, device_readings=(look(9.0, 3.0),), allocator_states=(state(1.0, 2.0),))
     assert context_bytes(far, 0, 7) is None
     assert context_at(EMPTY, 0, 7, 1.0) is None
+
+
+def failure(seconds: float, reserved: float) -> DeviceOomRecord:
+    return DeviceOomRecord(Source("run", 2), seconds, 7, 0, None, None, None, state(seconds, reserved))
+
+
+def test_a_failure_tells_it_exactly_and_bounds_what_was_before():
+    """GIVEN looks that leave room for 3 GiB WHEN a failure shows 1.25 THEN it was no more at any time before."""
+    run = replace(
+        EMPTY,
+        device_readings=(look(1.0, 5.0), look(6.05, 23.25, at_failure=True)),
+        allocator_states=(state(1.0, 2.0),),
+        device_ooms=(failure(6.0, 22.0),),
+    )
+    assert context_bytes(run, 0, 7) == ([1.0, 6.0], [gib(1.25), gib(1.25)])
+    assert context_at(run, 0, 7, 6.0) == gib(1.25)
+
+
+def test_a_failure_alone_is_enough_and_one_of_another_process_or_card_says_nothing():
+    run = replace(EMPTY, device_readings=(look(6.05, 23.25, at_failure=True),), device_ooms=(failure(6.0, 22.0),))
+    assert context_bytes(run, 0, 7) == ([6.0], [gib(1.25)])
+    assert context_bytes(run, 1, 7) is None
+    assert context_bytes(run, 0, 8) is None
+
+
+def test_a_failure_whose_look_shows_less_than_was_reserved_says_nothing():
+    """A look that counts another process (a container's numbers) is no measure of this one."""
+    run = replace(EMPTY, device_readings=(look(6.05, 20.0, at_failure=True),), device_ooms=(failure(6.0, 22.0),))
+    assert context_bytes(run, 0, 7) is None
