@@ -254,7 +254,8 @@ def _device_gaps(evidence: Evidence, facts: FactSet) -> Iterator[Missing]:
             )
     looked = evidence.devices or any(run.device_readings for run in evidence.runs)
     if not looked:
-        yield from who_is_on(facts)
+        listed = (facts.size("oom.foreign_listed_bytes", member) for member in facts.members(Scope.DEVICE))
+        yield from who_is_on(facts, numbered=any(listed))
     if facts.value("torch.version") is None and facts.value("engine.version") is None:
         yield Missing(
             _("the framework's version"),

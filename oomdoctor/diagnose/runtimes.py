@@ -34,14 +34,19 @@ def runtime_of(facts: FactSet) -> str:
     return next((_OF_BACKEND[str(each)] for each in backends if each in _OF_BACKEND), "torch")
 
 
-def who_is_on(facts: FactSet) -> Iterator[Missing]:
-    """What would show who else was on the failed device: nothing where no tool lists that."""
+def who_is_on(facts: FactSet, *, numbered: bool = False) -> Iterator[Missing]:
+    """What would show who else was on the failed device: nothing where no tool lists that.
+
+    `numbered`: the message lists others with what they hold, but by their numbers only.
+    """
     backend = facts.value("oom.backend")
     if backend in _WITHOUT_TABLE or runtime_of(facts) == "mlx":
         return
     yield Missing(
-        _("who else was on the device"),
-        _("no process table of the device is in the input"),
+        _("what the other processes on the device are") if numbered else _("who else was on the device"),
+        _("the message tells their numbers and sizes only")
+        if numbered
+        else _("no process table of the device is in the input"),
         _("the vendor's own tool shows it (rocm-smi, xpu-smi, npu-smi); of such only nvidia-smi's is read")
         if backend in _OF_OTHER_TOOLS
         else _("`nvidia-smi > nvidia-smi.txt` while the command runs"),

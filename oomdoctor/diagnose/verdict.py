@@ -138,6 +138,8 @@ def _what_happened(
         numbers.append(_asked(incident.requested_bytes, facts))
     numbers += _under_own_limit(incident, facts)
     where = incidents[0].where
+    if not numbers and _RAN_OUT.fullmatch(incidents[0].cause) and where not in facts.members(Scope.DEVICE):
+        numbers = _set_aside(facts)
     free = _free_at(where, facts)
     if free is not None:
         numbers.append(_("{size} free").format(size=format_bytes(free)))
@@ -150,6 +152,8 @@ def _what_happened(
     largest = None if budget is None else _largest(budget, facts)
     if budget is not None and largest is None:
         numbers.append(_("{size} in all").format(size=format_bytes(budget.total_bytes)))
+    if largest is None and where in facts.members(Scope.DEVICE):
+        numbers += _grown(where, facts)
     said = pgettext("numbers", ", ").join(numbers)
     if largest is not None:
         said = _("{largest}; {numbers}").format(largest=largest, numbers=said) if said else largest
@@ -226,16 +230,24 @@ def _figures_of(incident: Incident, facts: FactSet) -> list[str]:
     return found
 
 
+def _set_aside(facts: FactSet) -> list[str]:
+    """What an engine kept for keys and values, where the message of a refusal tells neither size nor device."""
+    pool = _number("engine.kv_available_bytes", facts)
+    if pool is None or pool <= 0:
+        return []
+    return [_("{size} left for keys and values at start").format(size=format_bytes(pool))]
+
+
 def _largest(budget: Budget, facts: FactSet) -> str | None:
     """`89 % of 24.00 GiB was keys and values, and live memory grew by 18.90 GiB in 31 min`.
 
-    None where no part is most of it, or that part says nothing: what variables hold says something once it grew.
+    None where no part is most of it, or that part says nothing: what variables or tensors hold does once it grew.
     """
     part = max(budget.parts, key=lambda part: part.bytes, default=None)
     if part is None or budget.moment or 2 * part.bytes < budget.total_bytes:
         return None
     steady = budget.where in facts.members(Scope.DEVICE) and facts.value("growth.steady", budget.where) is True
-    if part.name in _OF_NO_KIND and not (part.name == BY_VARIABLES and steady):
+    if part.name in _OF_NO_KIND and not (part.name in (BY_VARIABLES, UNDIVIDED) and steady):
         return None
     said = _("{share} of {total} was {part}").format(
         share=f"{100 * part.bytes / budget.total_bytes:.0f} %",
@@ -251,6 +263,16 @@ def _largest(budget: Budget, facts: FactSet) -> str | None:
     return _("{largest}, and live memory grew by {size} in {time}").format(
         largest=said, size=format_bytes(grown), time=format_seconds(seconds)
     )
+
+
+def _grown(where: str, facts: FactSet) -> list[str]:
+    """`live memory grew by 1.57 GiB in 0.34 s`, where nothing was most of a whole but it grew to the failure."""
+    grown, seconds = facts.value("growth.bytes", where), facts.value("growth.seconds", where)
+    if not isinstance(grown, int) or facts.value("growth.steady", where) is not True:
+        return []
+    if not isinstance(seconds, (int, float)) or seconds <= 0:
+        return [_("live memory grew by {size}").format(size=format_bytes(grown))]
+    return [_("live memory grew by {size} in {time}").format(size=format_bytes(grown), time=format_seconds(seconds))]
 
 
 def _idle_in(budget: Budget, facts: FactSet) -> str | None:
