@@ -118,6 +118,7 @@ def _chart(chart: Chart, number: int) -> dict[str, Any]:
         "ceiling": chart.ceiling_bytes,
         "limits": list(chart.limits_bytes),
         "unseen": 0 if chart.unseen is None else chart.unseen.total_bytes,
+        "gaps": [[each.begin_seconds, each.end_seconds, each.total_bytes] for each in chart.gaps],
         "begin": chart.begin_seconds,
         "end": chart.end_seconds,
         "strokes": [{"at": each.seconds, "kind": each.kind, "label": each.label} for each in chart.strokes],

@@ -131,6 +131,15 @@ def timeline(chart: Chart, name: str) -> Markup:
                 round(1000 * (1 - unseen.height)), round(1000 * unseen.height)
             )
         )
+    parts.extend(
+        Markup('<rect class="unseen" fill="url(#pattern-unseen-area)" x="{}" y="{}" width="{}" height="{}"/>').format(
+            round(1000 * gap.begin),
+            round(1000 * (1 - gap.height)),
+            round(1000 * (gap.end - gap.begin)),
+            round(1000 * gap.height),
+        )
+        for gap in chart.gaps
+    )
     # Each reaches down to the axis: the lower ones lie over it.
     parts.extend(_area(area) for area in reversed(chart.areas))
     for curve in chart.curves:

@@ -32,6 +32,8 @@ _SOON_SHARE = 0.05
 """Of the course: what is printed every half a minute has its last line so long before the failure."""
 _MOST_OPEN = 8
 """Devices whose charts stand below each other: of more, only those where something happened."""
+_LEAST_GAP = 0.02
+"""Of the axis: a shorter time without a look is that between two of them."""
 _WORD_ROOM = 0.12
 """Of the picture's height: what a word needs."""
 _NUMBER_WIDTH = 0.05
@@ -108,6 +110,21 @@ class Unseen:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """A time in which nobody looked at a place, as tall as the place."""
+
+    begin: float
+    end: float
+    """Fractions of the axis."""
+    begin_seconds: float
+    end_seconds: float
+    """From the chart's zero on."""
+    height: float
+    """Fraction of the picture's."""
+    total_bytes: int
+
+
+@dataclass(frozen=True)
 class Chart:
     """All curves of one place over one time axis, or what its memory was divided into."""
 
@@ -125,6 +142,8 @@ class Chart:
     how_sampled: str
     """Of the areas."""
     unseen: Unseen | None
+    gaps: tuple[Gap, ...]
+    """Of areas that are a whole: the time before the first look and after the last, which is neither free nor held."""
     limits: tuple[Mark, ...]
     grid: tuple[Mark, ...]
     samples: tuple[Sample, ...]
@@ -297,6 +316,7 @@ def _chart(
         time=duration,
         curves=_("; ").join([*courses_told, *([] if unseen is None else [unseen.said]), *map(_limit, limits)]),
     )
+    gaps = () if course is None or unseen is not None else tuple(_gaps(course, axis, ceiling))
     strokes = tuple(_strokes(moments, axis))
     return Chart(
         number=number,
@@ -307,6 +327,7 @@ def _chart(
         area_times_seconds=() if course is None else tuple(round(time - axis.zero, 4) for time in course.times_seconds),
         how_sampled="" if course is None else course.how_sampled,
         unseen=unseen,
+        gaps=gaps,
         limits=tuple(Mark(limit / ceiling, _limit(limit)) for limit in limits if limit <= top),
         grid=_grid(ceiling, top),
         samples=tuple(_samples(points, axis, ceiling, areas)),
@@ -324,6 +345,17 @@ def _chart(
         limits_bytes=tuple(limit for limit in limits if limit <= top),
         in_words=in_words,
     )
+
+
+def _gaps(course: CourseView, axis: _Axis, ceiling: float) -> Iterator[Gap]:
+    if not course.areas or not course.total_known:
+        return
+    looks, end = course.times_seconds, max(axis.end, axis.zero)
+    for begin_seconds, end_seconds in ((axis.begin, looks[0]), (looks[-1], end)):
+        begin, until = ((each - axis.begin) / axis.span for each in (begin_seconds, end_seconds))
+        if until - begin > _LEAST_GAP:
+            since, to = round(begin_seconds - axis.zero, 4), round(end_seconds - axis.zero, 4)
+            yield Gap(begin, min(until, 1.0), since, to, course.total_bytes / ceiling, course.total_bytes)
 
 
 def _unseen(course: CourseView, areas: tuple[CourseArea, ...], ceiling: float) -> Unseen | None:

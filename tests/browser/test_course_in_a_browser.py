@@ -98,3 +98,24 @@ def test_whatever_a_part_is_called_stays_text_and_within_a_telephone(opened: Any
     assert page.page.title() != "acted"
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.page.locator("#timeline-of-1 .area").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "seconds", "told"),
+    [
+        (60, (-300, -240, -60, 0), ("−5 min", "−4 min", "−60 s", "0")),
+        (30, (-150, -120, -90), ("−2 min 30 s", "−2 min", "−90 s")),
+        (0.5, (-200.5, -200, -45.5, -2.5), ("−3 min 20.5 s", "−3 min 20.0 s", "−45.5 s", "−2.50 s")),
+        (0.001, (-2.001, -2.002, -0.004), ("−2.001 s", "−2.002 s", "−4.00 ms")),
+        (3600, (-7200, -10800), ("−2 h 00 min", "−3 h 00 min")),
+    ],
+)
+def test_two_times_of_an_axis_never_read_alike(
+    opened: Any, divided: Path, step: float, seconds: tuple[float, ...], told: tuple[str, ...]
+) -> None:
+    texts = (ROOT / "oomdoctor/report/assets/charts/texts.js").read_text(encoding="utf-8")
+    page = opened(divided, viewport=WIDE).page
+    found = page.evaluate(
+        f"given => {{ {texts}; return given[1].map(each => tick(each, given[0])); }}", [step, seconds]
+    )
+    assert tuple(found) == told

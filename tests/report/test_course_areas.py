@@ -152,3 +152,18 @@ def test_a_failure_soon_after_the_last_print_is_what_times_count_from():
     assert chart.begin == "30 min before the failure"
     (later,) = view_charts((printed,), failure=3600.0)
     assert later.begin == "start"
+
+
+def test_a_time_in_which_nobody_looked_is_not_drawn_as_free():
+    """GIVEN looks that ended long before the failure (a record cut short) WHEN drawn THEN the rest is not seen."""
+    failure = MomentView(1, 2600.0, "", "cuda:0", "cuda:0", "failure", "failure", "run", "")
+    host = Series("host", "resident", (0.0, 2600.0), (GIB, GIB), "by the sampler")
+    charts = view_charts((used(), host), (), (failure,), 2600.0, (course(),))
+    (chart,) = (each for each in charts if each.areas)
+    (gap,) = chart.gaps
+    assert (gap.begin_seconds, gap.end_seconds, gap.total_bytes) == (-601.0, 0.0, 24 * GIB)
+    assert round(gap.begin, 3) == round(1999 / 2600, 3)
+    assert 'class="unseen" fill="url(#pattern-unseen-area)" x="769"' in timeline(chart, "chart-1")
+    (whole,) = view_charts((used(),), courses=(course(),))
+    assert whole.gaps == ()
+    assert 'class="unseen"' not in timeline(whole, "chart-1")

@@ -7,10 +7,20 @@ function byteSplits(plot, axis, low, high) {
   return found;
 }
 
+// Steps of a time axis: whole seconds, minutes, hours and days.
+var TIME_STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 21600, 43200];
+for (var days = 1; days <= 1024; days *= 2) TIME_STEPS.push(days * 86400);
+for (var below = -1; below >= -6; below -= 1) TIME_STEPS.unshift(Number("1e" + below), Number("2e" + below), Number("5e" + below));
+
 function axes(timed, unitless) {
   var look = { stroke: function () { return colour("--soft"); }, grid: { stroke: function () { return colour("--line"); }, width: 1 }, ticks: { show: false } };
   return [
-    Object.assign({}, look, { size: 28, space: 92, values: function (plot, at) { return at.map(timed ? relative : unitless); } }),
+    Object.assign({}, look, timed ? { incrs: TIME_STEPS } : {}, {
+      size: 28, space: 92,
+      values: function (plot, at, axis, space, step) {
+        return at.map(timed ? function (each) { return tick(each, step); } : unitless);
+      }
+    }),
     Object.assign({}, look, { size: 82, splits: byteSplits, values: function (plot, at) { return at.map(size); } })
   ];
 }
@@ -113,9 +123,9 @@ function horizontal(limits, strokes) {
       context.textBaseline = "bottom";
       var end = plot.bbox.left + plot.bbox.width, beside = strokes.reduce(function (found, stroke) {
         var x = plot.valToPos(stroke.at, "x", true);
-        return x > plot.bbox.left + 0.8 * plot.bbox.width && x < found ? x : found;
+        return x > plot.bbox.left + 0.8 * plot.bbox.width && x <= end ? Math.min(x - (x < end ? 8 : 24) * devicePixelRatio, found) : found;
       }, end);
-      context.fillText(say(words.limit, { size: size(limit) }), beside - (beside < end ? 8 : 0) * devicePixelRatio, y - 3 * devicePixelRatio);
+      context.fillText(say(words.limit, { size: size(limit) }), beside, y - 3 * devicePixelRatio);
       context.restore();
     });
   };
@@ -179,15 +189,22 @@ function filled(fill) {
   return function (plot) { return made || (made = plot.ctx.createPattern(tile(fill, pattern), "repeat")); };
 }
 
-// The place's space over the areas where nobody looked what is in it; the areas are drawn over it.
+// What nobody looked at: the place's space over areas that are no whole, which are drawn over it, and the time before
+// the first look and after the last.
 function notSeen(chart) {
   return function (plot) {
-    if (!chart.unseen) return;
-    var context = plot.ctx, box = plot.bbox;
-    var top = plot.valToPos(chart.unseen, "y", true);
+    var context = plot.ctx, box = plot.bbox, right = box.left + box.width;
+    function hatch(from, to, bytes) {
+      var top = plot.valToPos(bytes, "y", true);
+      from = Math.max(from, box.left);
+      if (Math.min(to, right) > from) context.fillRect(from, top, Math.min(to, right) - from, box.top + box.height - top);
+    }
     context.save();
     context.fillStyle = context.createPattern(tile("", "unseen"), "repeat");
-    context.fillRect(box.left, top, box.width, box.top + box.height - top);
+    if (chart.unseen) hatch(box.left, right, chart.unseen);
+    chart.gaps.forEach(function (gap) {
+      hatch(plot.valToPos(gap[0], "x", true), plot.valToPos(gap[1], "x", true), gap[2]);
+    });
     context.restore();
   };
 }

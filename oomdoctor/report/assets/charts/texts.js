@@ -29,6 +29,17 @@ function relative(seconds) {
   return (seconds < 0 ? "−" : "+") + duration(Math.abs(seconds));
 }
 
+// A time on an axis, exact to the axis' step: two ticks never read alike.
+function tick(seconds, step) {
+  var rest = Math.abs(seconds), exact = rest < 1 ? 1e-3 : rest < 10 ? 0.01 : rest < 120 ? 1 : 60;
+  if (step >= exact) return relative(seconds);
+  var places = step < 1 ? Math.min(Math.ceil(-Math.log10(step) - 1e-9), 6) : 0, sign = seconds < 0 ? "−" : "+";
+  if (rest < 120) return sign + rest.toFixed(places) + " s";
+  rest = Number(rest.toFixed(places));
+  var whole = Math.floor(rest / 60), left = (rest - 60 * whole).toFixed(places);
+  return sign + duration(60 * whole) + (Number(left) ? " " + left + " s" : "");
+}
+
 // The page's own sentences, with their placeholders filled.
 function say(sentence, values) {
   return sentence.replace(/\{(\w+)\}/g, function (_, name) { return values[name]; });
