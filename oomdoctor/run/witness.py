@@ -12,7 +12,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from .signals import GROUP_DELIVERY_SECONDS, pending_signals
 
@@ -20,6 +20,8 @@ MARK = signal.SIGVTALRM
 """Not one that is passed on: nobody else has a reason to send it to the relay."""
 _ANSWER = 0
 """In the place of a signal's number: the answer to a mark."""
+_AT_ONCE = 100
+"""Reports of one write, well below PIPE_BUF: a pipe takes all of them or none."""
 _PATIENCE_SECONDS = 1.0
 """The command waits for its signal meanwhile. Only a relay that is stopped, or gets no time at all, takes longer."""
 
@@ -32,15 +34,17 @@ def testify(blocked: Collection[int], reports: int) -> None:
             taken = [signal.sigwaitinfo(awaited).si_signo]
             while (more := signal.sigtimedwait(awaited, 0)) is not None:
                 taken.append(more.si_signo)
-            numbers = [number for number in taken if number in awaited and number != MARK]
-            numbers += [_ANSWER] if MARK in taken else []
-            _report(reports, numbers)
+            _report(reports, [number for number in taken if number in awaited and number != MARK])
+            if MARK in taken:
+                select.select([], [reports], [])  # an answer that got lost would be awaited for ever
+                _report(reports, [_ANSWER])
 
 
-def _report(reports: int, numbers: Collection[int]) -> None:
+def _report(reports: int, numbers: Sequence[int]) -> None:
     now = time.monotonic_ns()
     with contextlib.suppress(BlockingIOError):  # thousands that nobody asked about
-        os.write(reports, b"".join(b"%d %d\n" % (number, now) for number in numbers))
+        for at in range(0, len(numbers), _AT_ONCE):
+            os.write(reports, b"".join(b"%d %d\n" % (number, now) for number in numbers[at : at + _AT_ONCE]))
 
 
 class Testimony:
@@ -73,7 +77,8 @@ class Testimony:
         if number >= signal.SIGRTMIN:
             self._seen.remove((number, times[0]))
             return True
-        while times:
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while times and time.monotonic() < end:  # who sends without a pause must not hold up all else
             self._seen = [one for one in self._seen if one[0] != number]
             if time.monotonic_ns() - times[-1] < GROUP_DELIVERY_SECONDS * 1e9:
                 time.sleep(GROUP_DELIVERY_SECONDS)
