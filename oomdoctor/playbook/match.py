@@ -209,10 +209,12 @@ class _Writer:
         return tuple(found.values())
 
     def _not_remedies(self) -> Iterator[NotRemedy]:
+        """Those of which nothing that the reason needs is unknown."""
         for original, item in zip(
             self.rule.not_remedies, self.words.not_remedies or self.rule.not_remedies, strict=True
         ):
-            if original.applies is None or original.applies.value(self.lookup) is not False:
+            applies = original.applies is None or original.applies.value(self.lookup) is not False
+            if applies and item.why.complete(self.lookup):
                 yield NotRemedy(item.what, self._fill(item.why))
 
     def _applying(self) -> Iterator[tuple[RuleRemedy, Setting | None, SimulatedEffect | None]]:

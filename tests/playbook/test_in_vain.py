@@ -11,6 +11,9 @@ from oomdoctor.model.units import GIB, MIB
 from oomdoctor.playbook.load import Playbook, default_rules_directory, load_playbook
 from oomdoctor.playbook.match import match_rules
 
+from .rule_text import facts
+from .rule_text import rule as made_rule
+
 PLAYBOOK = load_playbook([default_rules_directory()])
 FULL = {"oom.failed": True, "oom.total_bytes": 24 * GIB, "oom.requested_bytes": 2 * GIB}
 
@@ -95,3 +98,11 @@ def test_no_rule_recommends_what_it_says_is_in_vain():
                 assert "torch.expandable_segments" not in wanted, rule.id
             if "empty_cache" in each.what:
                 assert "torch.empty_cache" not in wanted, rule.id
+
+
+@pytest.mark.parametrize(("given", "told"), [({}, set()), ({"allocator__largest_free_block_bytes": MIB}, {"a pool"})])
+def test_a_reason_that_needs_what_is_unknown_is_not_given(given: dict[str, int], told: set[str]) -> None:
+    one = made_rule(not_remedies='[{what: a pool, why: "{allocator.largest_free_block_bytes} stay"}]')
+    known = facts(oom__requested_bytes=GIB, oom__reserved_unallocated_bytes=2 * GIB, **given)
+    (found,) = match_rules(Playbook((one,)), known)
+    assert {each.what for each in found.not_remedies} == told
