@@ -1855,6 +1855,15 @@ def timeline(environment):
                     escape(environment.getattr(environment.getattr(l_1_chart, 'unseen'), 'said')),
                     '</span></li>\n',
                 ))
+            elif environment.getattr(l_1_chart, 'gaps'):
+                pass
+                t_5.extend((
+                    '<li>',
+                    escape(context.call(environment.getattr((undefined(name='svg') if l_1_svg is missing else l_1_svg), 'unseen_chip'))),
+                    '<span>',
+                    escape(context.call((undefined(name='_') if l_0__ is missing else l_0__), 'not seen: the time before the first look or after the last')),
+                    '</span></li>\n',
+                ))
             for l_2_curve in environment.getattr(l_1_chart, 'curves'):
                 _loop_vars = {}
                 pass
@@ -2052,7 +2061,7 @@ def timeline(environment):
             yield '</tbody>\n</table>\n</section>\n'
 
     blocks = {}
-    debug_info = '1=38&2=40&3=48&4=50&5=73&7=76&8=81&10=89&11=93&13=98&14=103&16=111&17=116&23=131&24=133&25=136&27=138&29=141&31=151&32=155&37=188&38=191&40=193&41=200&43=203&44=212&46=215&48=217&49=219&55=224&57=227&58=229&60=231&62=248&63=252'
+    debug_info = '1=38&2=40&3=48&4=50&5=73&7=76&8=81&10=89&11=93&12=98&13=102&15=107&16=112&18=120&19=125&25=140&26=142&27=145&29=147&31=150&33=160&34=164&39=197&40=200&42=202&43=209&45=212&46=221&48=224&50=226&51=228&57=233&59=236&60=238&62=240&64=257&65=261'
     return locals()
 
 
@@ -2283,6 +2292,6 @@ TEMPLATES = {
     'records.html.j2': ('82d1278c89d4f937b940ba488e4e029c04255b5f65cffd53c203d710778ab6c6', records),
     'report.html.j2': ('c88bafbac25fb10bffd0d8e561e3741d7be934a390d4fdcb0cd591b11cb5c1a0', report),
     'surroundings.html.j2': ('540e570408885fbf3513e54cedb65a1b12c73d38c2486fc19aa1e32eebebb05c', surroundings),
-    'timeline.html.j2': ('7fd95da55a25f2e53945a7a58264e6a1cc19bf24bd1ad2351998b7bb3ccf69aa', timeline),
+    'timeline.html.j2': ('95b6192edbf85dd1a4be5af92227596867b73889993de7d1c10b60219b45ce6f', timeline),
     'window.html.j2': ('9ae5a76749ed5734302dedd7fc9a56dfdb59cbafedacec23b66e8147870f1c2c', window),
 }

@@ -8,8 +8,8 @@ from .asked import ask
 
 REFUSED = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 39.39 GiB "
-    "of which 512.00 MiB is free. Including non-PyTorch memory, this process has 38.88 GiB memory in use. Of the allocated "
-    "memory 37.20 GiB is allocated by PyTorch, and 1.10 GiB is reserved by PyTorch but unallocated."
+    "of which 512.00 MiB is free. Including non-PyTorch memory, this process has 38.88 GiB memory in use. Of the "
+    "allocated memory 37.20 GiB is allocated by PyTorch, and 1.10 GiB is reserved by PyTorch but unallocated."
 )
 SERVED = """INFO [gpu_worker.py:319] Available KV cache memory: 10.12 GiB
 INFO [kv_cache_utils.py:1229] GPU KV cache size: 94,784 tokens
