@@ -235,7 +235,7 @@ def _set_aside(facts: FactSet) -> list[str]:
     pool = _number("engine.kv_available_bytes", facts)
     if pool is None or pool <= 0:
         return []
-    return [_("{size} left for keys and values at start").format(size=format_bytes(pool))]
+    return [_("{size} of room for keys and values at start").format(size=format_bytes(pool))]
 
 
 def _largest(budget: Budget, facts: FactSet) -> str | None:

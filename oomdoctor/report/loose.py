@@ -26,7 +26,7 @@ _FIGURES = (
     (("oom.allocated_bytes",), N_("allocated by torch"), False),
     (("engine.in_use_at_profile_bytes",), N_("in use when it was profiled"), False),
     (("host.evicted_used_bytes",), N_("used by what was evicted"), False),
-    (("engine.kv_available_bytes",), N_("left for keys and values at start"), False),
+    (("engine.kv_available_bytes",), N_("room for keys and values at start"), False),
     (("engine.host_available_bytes", "oom.free_bytes"), N_("free at the failure"), False),
 )
 """By what they are called on the first screen: facts, and whether they are what was asked for."""

@@ -41,10 +41,12 @@ def test_printed_memory_that_stood_still_is_not_said_to_have_grown():
 def test_an_engine_that_names_no_device_has_its_pool_told():
     """GIVEN a bare refusal after a start THEN what was kept for keys and values is a number, and not what was free."""
     found = ask(SERVED)
-    assert found.summary.startswith("Device out of memory: 10.12 GiB left for keys and values at start.")
+    assert found.summary.startswith("Device out of memory: 10.12 GiB of room for keys and values at start.")
     loose = view_loose(found)
     assert loose is not None
-    assert [(each.name, each.size) for each in loose.figures] == [("left for keys and values at start", "10.12 GiB")]
+    (figure,) = loose.figures
+    assert (figure.name, figure.size) == ("room for keys and values at start", "10.12 GiB")
+    assert figure.category.key == "kv"
 
 
 def test_a_process_that_the_message_lists_was_seen():
