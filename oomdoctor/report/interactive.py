@@ -171,6 +171,7 @@ def _window(window: WindowView, name: str, title: str, areas: tuple[Area, ...]) 
             {
                 "name": f"{area.number} · {area.names}" if area.number else area.names,
                 "colour": area.category.colour,
+                "number": str(area.number or ""),
                 "values": area.values_bytes,
             }
             for area in areas

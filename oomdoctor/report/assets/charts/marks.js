@@ -157,6 +157,37 @@ function bands(rows) {
   };
 }
 
+// Numbers of areas where they are highest of what is shown: those of one category have one colour.
+function numbered(chart, sums) {
+  return function (plot) {
+    var context = plot.ctx, box = plot.bbox, ratio = devicePixelRatio || 1, scale = plot.scales.x;
+    context.save();
+    context.font = "600 " + 11.5 * ratio + "px system-ui, sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    chart.areas.forEach(function (area, place) {
+      if (!area.number) return;
+      var highest = -1;
+      area.values.forEach(function (value, at) {
+        var shown = chart.times[at] >= scale.min && chart.times[at] <= scale.max;
+        if (shown && (highest < 0 || value > area.values[highest])) highest = at;
+      });
+      if (highest < 0) return;
+      var top = plot.valToPos(sums[place][highest], "y", true);
+      var foot = plot.valToPos(sums[place][highest] - area.values[highest], "y", true);
+      if (foot - top < 16 * ratio) return;
+      var x = plot.valToPos(chart.times[highest], "x", true);
+      x += (x < box.left + box.width / 2 ? 9 : -9) * ratio;
+      // On its own ground: the area may be narrower than the number.
+      context.fillStyle = area.colour;
+      context.fillRect(x - 7 * ratio, (top + foot) / 2 - 8 * ratio, 14 * ratio, 16 * ratio);
+      context.fillStyle = "#14171c";
+      context.fillText(area.number, x, (top + foot) / 2);
+    });
+    context.restore();
+  };
+}
+
 // A tile of a category's colour with the pattern that tells it from those near to it, as in the static pictures.
 function tile(fill, pattern) {
   var ratio = devicePixelRatio || 1, wide = Math.round((pattern === "unattributed" ? 6 : 9) * ratio);

@@ -14,7 +14,7 @@ function areaChart(chart) {
     } } },
     axes: axes(chart.timed, function (event) { return event.toLocaleString("en"); }),
     series: [{}].concat(order.map(function (place) { return areaSeries(chart.areas[place]); })),
-    hooks: { draw: [bands(chart.bands), vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
+    hooks: { draw: [bands(chart.bands), numbered(chart, sums), vertical(chart.timed && chart.failed ? [{ at: 0, kind: "failure" }] : [])] },
     label: chart.timed ? relative : function (event) { return say(words.event, { number: event.toLocaleString("en") }); },
     rows: function (at) {
       return [[words.all, sums[sums.length - 1][at]]].concat(
