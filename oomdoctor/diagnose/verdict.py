@@ -402,7 +402,8 @@ def why(verdict: Verdict, findings: Sequence[Finding]) -> str:
 def fingerprint(findings: Sequence[Finding], incidents: Sequence[Incident], facts: FactSet) -> str:
     """`<version>:<12 hex digits>` of the cause and the place in the code, stable across runs, machines and line edits.
 
-    Nor does the device's number count: a scheduler chooses it, and all ranks of a job fail for one reason. The place is the user's innermost frame without directories and line numbers, else the engine and its phase.
+    Nor does the device's number count: a scheduler chooses it, and all ranks of a job fail for one reason. The
+    place is the user's innermost frame without directories and line numbers, else the engine and its phase.
     """
     cause = findings[0].cause if findings else (incidents[0].cause if incidents else "none")
     if cause in _OF_SEVERAL_LIMITS:  # a container's limit, a heap's and one on threads are not one failure

@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 
@@ -14,13 +15,18 @@ import oomdoctor
 FILE = Path(oomdoctor.__file__).parent / "probe" / "site" / "_oomdoctor_probe" / "growth_site.py"
 
 
-@pytest.fixture
-def is_made_each_step(tmp_path: Path) -> Callable[[str, str], bool]:
+def load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("growth_site", FILE)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def is_made_each_step(tmp_path: Path) -> Callable[[str, str], bool]:
+    module = load()
 
     def tell(text: str, name: str) -> bool:
         path = tmp_path / "train.py"
@@ -131,3 +137,12 @@ def test_what_goes_backward_once_it_is_full_is_of_a_step(
     is_made_each_step: Callable[[str, str], bool], text: str, name: str, expected: bool
 ) -> None:
     assert is_made_each_step(text, name) is expected
+
+
+@pytest.mark.parametrize("later", ["keep[-1] = loss", "keep[ -2 ] += loss"])
+def test_a_line_that_replaces_the_last_element_adds_nothing(tmp_path: Path, later: str) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"keep = []\nfor batch in loader:\n    keep.append(net(batch))\n    {later}\n")
+    assert load().line_that_adds(str(path), "keep") == 3
+    path.write_text("keep = {}\nfor batch in loader:\n    keep[-batch] = net(batch)\n")
+    assert load().line_that_adds(str(path), "keep") == 3

@@ -147,8 +147,11 @@ def _adds(line: str, name: str) -> bool:
 
 
 def _is_stored_to(line: str, bracket: int) -> bool:
-    """Whether `name[…]` is what a single `=` assigns to, as in `cache[key] = value`."""
+    """Whether `name[…]` is what a single `=` assigns to, as in `cache[key] = value`; `kept[-1] = value` replaces."""
     close = line.find("]", bracket)
+    index = line[bracket + 1 : close].strip()
+    if index.startswith("-") and index[1:].isdigit():
+        return False
     rest = line[close + 1 :].lstrip() if close >= 0 else ""
     return rest.startswith(("=", "+=")) and not rest.startswith("==")
 
