@@ -161,6 +161,8 @@ def test_the_lines_together_are_what_was_live_and_keep_the_peak(tmp_path: Path) 
     by_line = next(each for each in json.loads(page.data)["windows"] if each["id"] == "lines-1")
     assert [area["values"] for area in by_line["areas"]] == [list(line.values_bytes) for line in window.lines]
     assert by_line["areas"][0]["name"].startswith("1 · ")
+    numbers = [area["number"] for area in by_line["areas"]]
+    assert numbers == [area["name"].split(" · ")[0] if " · " in area["name"] else "" for area in by_line["areas"]]
 
 
 def test_how_each_phase_is_known_is_said(tmp_path: Path) -> None:
