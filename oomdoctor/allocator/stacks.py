@@ -146,7 +146,7 @@ class StackReading:
 def read_stack(stack: tuple[Frame, ...]) -> StackReading:
     """Read a stack, innermost frame first."""
     python = python_frames(stack)
-    frame = users_frame(stack)
+    frame = _users_frame(python)
     if frame is not None:
         owner = describe(frame)
     elif any("torch::autograd::" in native.function for native in stack):
@@ -195,7 +195,10 @@ def users_frame(stack: tuple[Frame, ...]) -> Frame | None:
 
     Where all frames are a library's, its innermost one outside torch; None where no frame is Python.
     """
-    python = python_frames(stack)
+    return _users_frame(python_frames(stack))
+
+
+def _users_frame(python: list[Frame]) -> Frame | None:
     outside_torch = [frame for frame in python if not is_torch(frame)]
     own = [frame for frame in outside_torch if not _in_library(frame.file)]
     return next(iter(own or outside_torch or python), None)

@@ -157,16 +157,19 @@ def _is_new_work(ownership: Ownership, oom: SnapshotOom, begin: int) -> bool:
     events, lifetimes = ownership.replay.events, ownership.replay.lifetimes
     before = events.stack[:begin][events.action[:begin] == _ALLOC]
     rows = (lifetimes.start >= begin) & lifetimes.live_after(oom.event_index)
-    lines: dict[tuple[Frame, ...], int] = {}
-    line = np.asarray(
-        [lines.setdefault(_line(stack), len(lines)) for stack in ownership.snapshot.stacks], dtype=np.int64
-    )
     stack = np.append(lifetimes.stack[rows], oom.stack)
     size = np.append(lifetimes.size_bytes[rows], oom.requested_bytes)
     told = stack >= 0
     if oom.stack < 0 or 2 * int(size[told].sum()) <= int(size.sum()):
         return False
-    is_new = ~np.isin(line[stack[told]], line[np.unique(before[before >= 0])])
+    seen = np.bincount(before[before >= 0], minlength=len(ownership.snapshot.stacks)) > 0
+    if seen[stack[told]].all():
+        return False
+    lines: dict[tuple[Frame, ...], int] = {}
+    line = np.asarray(
+        [lines.setdefault(_line(stack), len(lines)) for stack in ownership.snapshot.stacks], dtype=np.int64
+    )
+    is_new = ~np.isin(line[stack[told]], line[seen])
     return 2 * int(size[told][is_new].sum()) > int(size[told].sum())
 
 
