@@ -199,6 +199,15 @@ class Ownership(LifetimeKinds):
                 held[share.category] = held.get(share.category, 0) + share.bytes
         return held
 
+    def constructed_bytes(self, event: int) -> int:
+        """Bytes live after `event` that count as weights only because a constructor of the program made them."""
+        size, _ = self.live_by_kind(event)
+        return sum(
+            int(size[kind])
+            for kind, reading in enumerate(self.readings)
+            if reading.constructed and reading.category is Category.WEIGHTS
+        )
+
     def _how_known(self, kinds: list[int]) -> str:
         stacks = len(self.snapshot.stacks)
         if min(kinds) < stacks:

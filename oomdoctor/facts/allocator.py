@@ -287,6 +287,7 @@ def _put_owners(ownership: Ownership, oom: SnapshotOom | None, member: str, fact
     if named and named[0].bytes > unnamed:
         facts.put("owner.top", named[0].name, source, member)
         facts.put("owner.top_bytes", named[0].bytes, source, member)
+    facts.put("owner.constructed_bytes", ownership.constructed_bytes(event) or None, source, member)
     # Concatenated keys and values look like activations in a stack; how they grew gives them away.
     held = ownership.by_category(event, cache_owners(ownership))
     for name, categories in (

@@ -210,6 +210,7 @@ _SPECS = (
     FactSpec("owner.top_bytes", B, DEVICE, "bytes it holds"),
     FactSpec("owner.model", TEXT, DEVICE, "whose parameters take most, by the census"),
     FactSpec("owner.optimizer", TEXT, DEVICE, "the optimizer whose state takes most, by the census"),
+    FactSpec("owner.constructed_bytes", B, DEVICE, "counted as weights because a constructor of the program made it"),
     FactSpec("owner.weights_bytes", B, DEVICE, "bytes of parameters and buffers"),
     FactSpec("owner.copies_bytes", B, DEVICE, "parameters of modules that are exactly like the largest model: copies of it"),
     FactSpec("owner.copies", TEXT, DEVICE, "the first of those copies"),

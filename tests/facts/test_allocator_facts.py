@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshots import programs
-from snapshots.make import ADAM, MIB, Device, snapshot, without_addresses, write
+from snapshots.make import ADAM, MIB, Device, frame, snapshot, without_addresses, write
 
 from oomdoctor.errors import InputRefused
 from oomdoctor.facts import derive_facts
@@ -410,3 +410,15 @@ def test_of_two_processes_snapshots_only_the_one_that_failed_last_is_drawn(tmp_p
     for both in ((failed, other), (other, failed)):
         assert focus(Evidence(snapshots=both)).snapshots == (failed,)
         assert len(all_series(Evidence(snapshots=both))) == len(all_series(Evidence(snapshots=(failed,))))
+
+
+def test_what_constructors_of_the_program_made_is_told_apart_from_layers(tmp_path: Path) -> None:
+    """A cache that is made ahead has a constructor as well as a model has; a layer's own frames tell parameters."""
+    device = Device()
+    layer = frame("__init__", "/lib/site-packages/torch/nn/modules/linear.py", 105)
+    for size, inner in ((40 * MIB, [layer]), (60 * MIB, [])):
+        for _ in range(4):
+            device.malloc(size, [*inner, frame("__init__", "cache.py", 4), frame("main", "cache.py", 9)])
+    device.fail(64 * MIB, MIB, [])
+    facts = _facts(_read(device, tmp_path))
+    assert _of(facts, "owner.weights_bytes", "owner.constructed_bytes") == (400 * MIB, 240 * MIB)
