@@ -33,6 +33,7 @@ _COUNT = click.IntRange(min=1, max=1 << 30)
 @click.option("--concurrency", type=_COUNT, default=1, show_default=True, help="Requests at once.")
 @click.option("--lengths", type=NamedPath(path_type=Path), help="Lengths of requests: one a line, or length and count.")
 @click.option("--engine", type=click.Choice(ENGINES), help="Default: llama.cpp for a GGUF file, else transformers.")
+@click.option("--engine-version", metavar="VERSION", help="Of vLLM, where an older one is meant: 0.25.1.")
 @click.option("--dtype", help="What weights are loaded in, where not as stored: bf16, fp16, fp32.")
 @click.option("--kv-dtype", help="Of keys and values: fp8, q8_0, q4_0 …; K,V for two; fp8_ds_mla for vLLM.")
 @click.option(
@@ -135,8 +136,8 @@ def estimate(model: Path, output_format: str | None, output: Path | None, **aske
 
 
 _ONLY_INFERENCE = (
-    "card", "context", "concurrency", "lengths", "engine", "kv_dtype", "state_dtype", "tp", "gpu_layers", "mla",
-    "no_hybrid", "no_prefix_cache", "step_tokens", "fraction", "graphs",
+    "card", "context", "concurrency", "lengths", "engine", "engine_version", "kv_dtype", "state_dtype", "tp",
+    "gpu_layers", "mla", "no_hybrid", "no_prefix_cache", "step_tokens", "fraction", "graphs",
 )  # fmt: skip
 _ONLY_TRAINING = (
     "optimizer", "precision", "zero", "fsdp", "ranks", "batch", "seq", "checkpointing", "bucket_view", "lora",
@@ -160,6 +161,7 @@ def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, 
     """Raises UsageError for an option that would change nothing with this model, engine and card."""
     from ..estimate.engines import VLLM, goes_by_name
     from ..estimate.kv_cache import has_raised_pages
+    from ..knobs.versions import version_key
 
     has = model.architecture
     if asked["mla"] is not None and not has.latent:
@@ -180,6 +182,13 @@ def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, 
                 " would change nothing"
             ).format(card=repr(asked["card"]))
         )
+    version = asked["engine_version"]
+    if version is not None and (engine is not VLLM or version_key(version) is None):
+        raise UsageError(
+            _("--engine-version {version}: a version of vLLM, as 0.25.1, of which alone older ones are known").format(
+                version=repr(version)
+            )
+        )
     if asked["state_dtype"] is not None and not has.stateful:
         raise UsageError(_("--state-dtype: no layer of this model keeps a state, so it would change nothing"))
 
@@ -187,6 +196,7 @@ def _refuse_what_the_model_lacks(model: Model, engine: Engine, asked: dict[str, 
 def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | None) -> str:
     from ..estimate.answer import answer_of, default_context
     from ..estimate.dtypes import element_type
+    from ..estimate.engine_versions import of_version
     from ..estimate.engines import LLAMA_CPP, cache_type_refused, engine_of, ranks_refused
     from ..estimate.lengths import read_lengths
     from ..estimate.loading import as_engine_loads
@@ -242,6 +252,7 @@ def _inference(model: Model, asked: dict[str, Any], chosen: str, output: Path | 
         gpu_layers=asked["gpu_layers"],
         card=asked["card"],
     )
+    settings = of_version(settings, asked["engine_version"])
     answer = answer_of(model, settings, lengths)
     if chosen == "json":
         from ..forecast.as_json import answer_as_json

@@ -146,7 +146,7 @@ def pool_tokens(model: Model, settings: Settings, pool_bytes: int) -> int | None
         return max(0, pool_bytes * settings.context // sequence_bytes(model.architecture, kept, settings.context))
     if not per_token:
         return None
-    return tokens_within(pool_bytes, settings.engine.page_tokens, per_token)
+    return tokens_within(pool_bytes, page_tokens(model.architecture, kept), per_token)
 
 
 def _by_length(model: Model, settings: Settings, lengths: Lengths | None) -> tuple[LengthAnswer, ...]:
@@ -254,7 +254,7 @@ def _notes(model: Model, settings: Settings) -> tuple[str, ...]:
             )
         )
     if settings.engine is VLLM and settings.fraction is None:
-        notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction)"))
+        notes.append(_("vLLM takes 0.92 of the card since 0.20, 0.90 before (--fraction, --engine-version)"))
     return tuple(notes)
 
 
@@ -288,7 +288,7 @@ _WINDOW_NOTES = {
     ),
     "vllm": N_(
         "without its hybrid cache manager vLLM keeps every token in windowed layers too (--no-hybrid); before 0.26 its"
-        " windows held one step, not two"
+        " windows held one step, not two (--engine-version)"
     ),
     "sglang": N_("SGLang gives windowed layers a pool of 0.8 of the tokens (--swa-full-tokens-ratio)"),
     "llama.cpp": N_("llama.cpp keeps every token in windowed layers with --swa-full (--no-hybrid)"),

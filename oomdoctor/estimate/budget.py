@@ -23,6 +23,7 @@ from .kv_cache import (
     bytes_per_token,
     fixed_bytes,
     has_raised_pages,
+    has_unpacked_layer,
     layers_in_words,
     page_tokens,
     prompt_bytes,
@@ -308,6 +309,9 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
         source = _("states are assumed to be {dtype}").format(dtype=kept.states.name)
     elif has_raised_pages(model.architecture, settings.engine):
         source = _("pages of attention are assumed to be raised to those of states")
+    unpacked = has_unpacked_layer(model.architecture, kept)
+    if unpacked:
+        source = _("one layer is assumed to lie unpacked in eight bits besides, and the scales once")
     in_flight = settings.engine is VLLM and settings.step_assumed and kept.hybrid and model.architecture.windowed
     if in_flight:
         source = _("windows hold {tokens} tokens of steps under way besides, assumed (--step-tokens)").format(
@@ -316,6 +320,7 @@ def _cache(model: Model, settings: Settings, kept: CacheSettings) -> Part:
     guessed = (
         assumed
         or in_flight
+        or unpacked
         or model.architecture.unknown
         or model.architecture.kept_assumed
         or has_raised_pages(model.architecture, settings.engine)

@@ -53,13 +53,14 @@ _FLOATS = {
 _ALIASES = {
     "fp32": "float32", "f32": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "float": "float32",
     "bf16": "bfloat16", "fp8": "float8", "fp8_e4m3": "float8", "fp8_e5m2": "float8", "double": "float64",
+    "fp4_e2m1": "fp4_mx_block16",
 }  # fmt: skip
 _BLOCKS = {
     "q8_0": (32, 34), "q5_1": (32, 24), "q5_0": (32, 22), "q4_1": (32, 20), "q4_0": (32, 18), "iq4_nl": (32, 18),
-    "nvfp4": (16, 9), "mxfp4": (32, 17),
+    "nvfp4": (16, 9), "mxfp4": (32, 17), "fp4_mx_block16": (16, 9), "mxfp8": (32, 33),
 }  # fmt: skip
-"""Values a block and its bytes: 32 values of q8_0 have a two-byte scale (ggml's block structures); 16 of nvfp4 and 32
-of mxfp4 a one-byte scale."""
+"""Values a block and its bytes: 32 values of q8_0 have a two-byte scale (ggml's block structures); 16 of nvfp4 and
+of SGLang's fp4_mx_block16 (older: fp4_e2m1), 32 of mxfp4 and mxfp8 a one-byte scale."""
 
 _PER_TOKEN_HEAD = {
     "int8_per_token_head": (1, 1, 4), "fp8_per_token_head": (1, 1, 4), "int4_per_token_head": (2, 1, 4),

@@ -60,6 +60,7 @@ ENGINES = {engine.name: engine for engine in (TRANSFORMERS, VLLM, SGLANG, LLAMA_
 
 _GGML_TYPES = ("float32", "float16", "bfloat16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 _WITHOUT_SCALES = ("int8", "uint8")
+_SGLANG_TYPES = ("fp4_mx_block16", "mxfp8")
 _GGML_BLOCK = 32
 """Values of a block of ggml's quantised types; a plain type has none."""
 
@@ -141,6 +142,10 @@ def cache_type_refused(
             return _("{kind} alone does not tell its scales; vLLM has {kind}_per_token_head").format(kind=kind.name)
         if kind.head_scale_bytes and (engine is not VLLM or latent):
             return _("{kind} is how vLLM keeps keys and values of heads").format(kind=kind.name)
+        if engine is not SGLANG and kind.name in _SGLANG_TYPES:
+            return _("{kind} is a type of SGLang").format(kind=kind.name)
+        if engine is SGLANG and kind.name == "mxfp4":
+            return _("SGLang refuses mxfp4 for keys and values; its four bits are nvfp4 and fp4_mx_block16")
         if engine is LLAMA_CPP and kind.name not in _GGML_TYPES:
             return _("llama.cpp keeps keys and values in {names}").format(names=", ".join(_GGML_TYPES))
         if engine is not LLAMA_CPP and kind.block_values == _GGML_BLOCK and kind.name in _GGML_TYPES:

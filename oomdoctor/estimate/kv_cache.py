@@ -5,12 +5,15 @@
     latent attention    tokens x (kv_lora_rank + qk_rope_head_dim) x bytes: one vector, no factor of two, no heads
     expanded latent     tokens x heads x (nope + rope + value width) x bytes
     state               conv channels x columns + recurrent elements, the same at every length
+    unpacked beside     SGLang's nvfp4 has one layer's keys and values in eight bits besides, which all layers share
     state beside pages  vLLM raises the page of attention to at least a state's bytes, in steps of 16 tokens, and
                         pads the state to it; with its prefix cache a request keeps two states a layer
     cross attention     positions of the encoder x KV heads x (key width + value width), once a sequence
 
 Sources: vLLM 0.33 `v1/kv_cache_interface.py` (pages, windows, latent pages without a value half, states), transformers
-5.24 `cache_utils.py` (a sliding layer keeps W - 1), llama.cpp `llama-kv-cache` (blocks of quantised rows).
+5.24 `cache_utils.py` (a sliding layer keeps W - 1), vLLM 0.33 `platforms/cuda.py` and the block sizes of its latent
+backends, SGLang 0.5.23 `fp4_kv_cache_quant_method.py` (`compute_cell_size`), llama.cpp `llama-kv-cache`
+(blocks of quantised rows).
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from .tensors import pages_of, rows_bytes
 
 FP8_DS_MLA_BYTES = 656
 """A token and layer of vLLM's `fp8_ds_mla`: 512 bytes of the latent, 16 of scales, 128 of the rotary part."""
+LATENT_PAGE_TOKENS = 64
+"""A page of vLLM's sparse latent attention (an indexer) on every card of NVIDIA, and of dense with quantised keys on
+Hopper (FlashMLA). Dense in 16 bits has 16 (FlashAttention on Hopper, Triton elsewhere), 32 on an SM100."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,24 @@ def bytes_per_token(architecture: Architecture, settings: CacheSettings) -> int:
                 total += int(layers * row_bytes(cache, settings) * settings.window_share)
         elif isinstance(cache, Attention | Latent):
             total += layers * row_bytes(cache, settings)
-    return total
+    return total + _unpacked_row(architecture, settings)
+
+
+def has_unpacked_layer(architecture: Architecture, settings: CacheSettings) -> bool:
+    """Whether SGLang has a layer unpacked in eight bits beside the pool: for nvfp4, with most prefill backends."""
+    heads = any(isinstance(cache, Attention) for cache in architecture.caches)
+    return settings.engine is SGLANG and settings.keys.name == "nvfp4" and heads
+
+
+def _unpacked_row(architecture: Architecture, settings: CacheSettings) -> int:
+    """Bytes of a token in that one layer; 0 where there is none."""
+    if not has_unpacked_layer(architecture, settings):
+        return 0
+    return max(
+        max(1, -(-cache.kv_heads // settings.shares)) * (cache.key_width + cache.value_width)
+        for cache in architecture.caches
+        if isinstance(cache, Attention)
+    )
 
 
 def fixed_bytes(architecture: Architecture, settings: CacheSettings, context: int) -> int:
@@ -123,11 +146,20 @@ def page_tokens(architecture: Architecture, settings: CacheSettings) -> int:
     vLLM has pages of one size in bytes for all layers: beside states it raises those of attention, in steps of its own
     page, until one holds the largest state (its start-up line "Setting attention block size to 544 tokens").
     """
-    page = settings.engine.page_tokens
+    page = _unraised_page(architecture, settings)
     if not has_raised_pages(architecture, settings.engine):
         return page
     row, state = _largest_row(architecture, settings), _largest_state(architecture, settings)
     return max(page, page * -(-state // (page * row)))
+
+
+def _unraised_page(architecture: Architecture, settings: CacheSettings) -> int:
+    """Tokens of a page before a state raises it."""
+    latents = [cache for cache in architecture.caches if isinstance(cache, Latent)]
+    if settings.engine is not VLLM or settings.expanded or not latents:
+        return settings.engine.page_tokens
+    sparse = any(cache.indexer_width for cache in latents)
+    return LATENT_PAGE_TOKENS if sparse or settings.keys.bits <= 8 else settings.engine.page_tokens
 
 
 def has_raised_pages(architecture: Architecture, engine: Engine) -> bool:

@@ -12,6 +12,7 @@ from ..errors import InputRefused, UsageError
 from ..estimate.answer import default_context
 from ..estimate.budget import cache_settings
 from ..estimate.dtypes import ElementType, element_type
+from ..estimate.engine_versions import of_version
 from ..estimate.engines import LLAMA_CPP, SGLANG, TRANSFORMERS, VLLM, Engine, ranks_refused
 from ..estimate.fields import type_of_field
 from ..estimate.kv_cache import bytes_per_token
@@ -19,7 +20,6 @@ from ..estimate.loading import as_engine_loads, quantised_at_load
 from ..estimate.model_input import Model, loaded_as
 from ..estimate.settings import Settings
 from ..estimate.tensors import tokens_within
-from ..knobs.versions import version_key
 from ..language import N_, _
 from ..model.events import EventKind
 from ..model.facts import FactSet, Scope
@@ -53,12 +53,6 @@ _MULTIPLES = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 1 << 10, "M": 1 << 20, "G
 _NUMBER = re.compile(r"([0-9]{1,12})(\.[0-9]{1,6})?([a-zA-Z]?)")
 _LAYERS_ARE_DIVIDED = N_("the layers are divided between places, and which lie on this card is not known")
 _PLAIN = (None, "auto", "none", "None", "False", "safetensors")
-_SMALLER_BEFORE, _SMALLER_FRACTION = "0.20", 0.90
-"""vLLM took 0.90 of the card before this version."""
-_TWO_STEPS_AT_ONCE = "0.26"
-"""From this version on windows hold two steps (vllm-project/vllm#47728); two were under way since 0.14."""
-_STATES_IN_PREFIX_CACHE = "0.27"
-"""From this version on vLLM's prefix cache is on for models with states too (vllm-project/vllm#50991)."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +94,12 @@ def asked_of(evidence: Evidence, facts: FactSet, model: Model) -> Asked | None:
         context=context or default_context(model),
         concurrency=concurrency,
         tensor_parallel=ranks,
-        fraction=_fraction(options, facts, engine),
+        fraction=_fraction(options, facts),
         graph_bytes=0 if engine.graph_bytes and facts.value("engine.graphs_in_budget") is False else None,
-        prefix_states=False if _is_before(facts, _STATES_IN_PREFIX_CACHE) else None,
-        steps_at_once=1 if _is_before(facts, _TWO_STEPS_AT_ONCE) else 2,
         card=_card_of(evidence),
     )
-    settings = with_options(settings, options)
+    version = facts.value("engine.version")
+    settings = with_options(of_version(settings, None if version is None else str(version)), options)
     if on_card is not None:
         settings = replace(settings, gpu_layers=on_card)
     return Asked(as_loaded(model, options, engine), settings)
@@ -332,7 +325,7 @@ def _cached(name: str, value: str) -> ElementType:
         ) from error
 
 
-def _fraction(options: Mapping[str, str | None], facts: FactSet, engine: Engine) -> float | None:
+def _fraction(options: Mapping[str, str | None], facts: FactSet) -> float | None:
     known = facts.value("engine.utilization")
     if isinstance(known, float):
         return known
@@ -343,10 +336,4 @@ def _fraction(options: Mapping[str, str | None], facts: FactSet, engine: Engine)
             continue
         if 0 < share <= 1:
             return share
-    return _SMALLER_FRACTION if engine is VLLM and _is_before(facts, _SMALLER_BEFORE) else None
-
-
-def _is_before(facts: FactSet, number: str) -> bool:
-    """Whether the engine is known to be older than that version."""
-    version, before = version_key(str(facts.value("engine.version"))), version_key(number)
-    return version is not None and before is not None and version < before
+    return None

@@ -16,6 +16,7 @@ from oomdoctor.estimate.kv_cache import (
     CacheSettings,
     bytes_per_token,
     fixed_bytes,
+    page_tokens,
     prompt_bytes,
     row_bytes,
     sequence_bytes,
@@ -54,6 +55,34 @@ def test_quantised_rows_have_their_scales() -> None:
     assert row_bytes(ROW, settings_of(dtype="nvfp4")) == 2048 * 9 // 16
     assert row_bytes(ROW, settings_of(dtype="fp8")) == 2048
     assert row_bytes(Attention(1, 40, 40), settings_of(dtype="q8_0")) == 2 * 2 * 34
+
+
+def test_four_and_eight_bits_of_sglang() -> None:
+    """SGLang 0.5.23: a scale a byte for 16 (nvfp4, fp4_mx_block16) or 32 values; nvfp4 unpacks one layer of all."""
+    known = next(known for known in MODELS if known.config.get("model_type") == "llama")
+    architecture = architecture_of(known.config, "config.json")
+    row, layers = 2 * architecture.caches[0].kv_heads * architecture.caches[0].key_width, len(architecture.caches)
+    packed = layers * row * 9 // 16
+    assert bytes_per_token(architecture, settings_of("sglang", "fp4_mx_block16")) == packed
+    assert bytes_per_token(architecture, settings_of("sglang", "fp4_e2m1")) == packed
+    assert bytes_per_token(architecture, settings_of("sglang", "mxfp8")) == layers * row * 33 // 32
+    assert bytes_per_token(architecture, settings_of("sglang", "nvfp4")) == packed + row
+    assert bytes_per_token(architecture, settings_of("vllm", "nvfp4")) == packed
+
+
+@pytest.mark.parametrize(
+    ("indexer", "dtype", "expanded", "page"),
+    [(0, "bfloat16", False, 16), (128, "bfloat16", False, 64), (0, "fp8", False, 64), (0, "fp8", True, 16)],
+)
+def test_a_page_of_latent_vectors_in_vllm(indexer: int, dtype: str, expanded: bool, page: int) -> None:
+    """vLLM 0.33: sparse 64 on every card of NVIDIA, dense 16 (FlashAttention on Hopper), quantised 64 (FlashMLA)."""
+    known = next(known for known in MODELS if known.config.get("model_type") == "deepseek_v3")
+    config = {**known.config, "model_type": "deepseek_v32", "index_head_dim": indexer} if indexer else known.config
+    architecture = architecture_of(config, "config.json")
+    settings = settings_of("vllm", dtype, expanded=expanded)
+    assert page_tokens(architecture, settings) == page
+    assert sequence_bytes(architecture, settings, 1025) == (1024 + page) * bytes_per_token(architecture, settings)
+    assert page_tokens(architecture, settings_of("sglang", dtype)) == 1
 
 
 def test_fewer_kv_heads_than_ranks_are_repeated_and_a_latent_vector_is_not_divided() -> None:
