@@ -25,6 +25,8 @@ _WORTH_A_TERM = 0.7
 """A further term must bring that error down to this share at least."""
 _ABOUT_AS_WELL = 3.0
 """A sum whose error is not larger than this times that of the best may be the true one."""
+_FLAT = 0.1
+"""A constant that misses a setting by a larger share of it says nothing of what grows."""
 _MOST_TERMS, _FEW_CANDIDATES = 3, 26
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 """95 % quantiles of Student's t for 1, 2, … degrees of freedom."""
@@ -125,7 +127,7 @@ class Fit:
 
 
 def fit(points: Sequence[Point], sizes: Sequence[int], noise_bytes: int = 0) -> Fit | None:
-    """The simplest sum of terms that the points speak for; None where they are too few for any.
+    """The simplest sum of terms that the points speak for; None where they are too few for any that tells them apart.
 
     What speaks for one is how well it foretells each point from all others. `noise_bytes`: by how much runs of one
     setting differed.
@@ -149,10 +151,13 @@ def fit(points: Sequence[Point], sizes: Sequence[int], noise_bytes: int = 0) -> 
     reach = max(_ABOUT_AS_WELL * chosen.left_out_error, enough)
     rivals = [model for model in models if model.left_out_error <= reach and len(model.terms) <= len(chosen.terms) + 1]
     matrix = _matrix(chosen.terms, scaled)
+    residuals = y - matrix @ np.array(chosen.coefficients)
+    if len(chosen.terms) == 1 and float((np.abs(residuals) / np.maximum(y, 1.0)).max()) > _FLAT:
+        return None
     inverse = np.linalg.pinv(matrix.T @ matrix)
     return Fit(
         points=tuple(points),
-        residuals_bytes=tuple(float(each) for each in y - matrix @ np.array(chosen.coefficients)),
+        residuals_bytes=tuple(float(each) for each in residuals),
         _model=chosen,
         _rivals=tuple(rivals),
         _deviation=max(chosen.left_out_error, float(noise_bytes)),

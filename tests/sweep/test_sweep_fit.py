@@ -71,6 +71,13 @@ def test_two_points_are_no_fit() -> None:
     assert fit([(), (), ()], [GIB, GIB, GIB]) is None
 
 
+def test_too_few_points_for_a_growth_are_not_called_constant() -> None:
+    """Of three settings no sum of two terms can be judged, and a constant would miss the first by a third."""
+    points: list[Point] = [(1, 512), (2, 512), (1, 1024)]
+    assert fit(points, [27 * MIB, 42 * MIB, 42 * MIB]) is None
+    assert fit(points, [41 * MIB, 42 * MIB, 42 * MIB]) is not None
+
+
 def test_what_jumps_about_is_not_predicted() -> None:
     sizes = [2 * GIB, 9 * GIB, 3 * GIB, 8 * GIB, 1 * GIB, 7 * GIB]
     found = fit(WALK, sizes)
