@@ -10,7 +10,9 @@ from ..errors import OomdoctorError
 from ..estimate.answer import UNTOLD_CONTEXT, default_context, pool_tokens
 from ..estimate.budget import CACHE, FITS, NO, TIGHT, budget_of, largest_context
 from ..estimate.dtypes import element_type
+from ..estimate.engine_versions import of_version
 from ..estimate.engines import ENGINES, SGLANG, TRANSFORMERS, VLLM, Engine, goes_by_name, ranks_refused
+from ..estimate.kv_cache import has_raised_pages
 from ..estimate.model_input import Model, read_model
 from ..estimate.serving import not_served
 from ..estimate.settings import Settings
@@ -146,7 +148,7 @@ def _settings(setup: Setup, model: Model) -> tuple[Settings, str, int | None]:
         overhead_source=overhead.words if overhead is not None else "",
         card=smallest.name if smallest is not None and asked.gpu_bytes is None else None,
     )
-    settings = with_options(settings, told)
+    settings = with_options(of_version(settings, setup.interpreter.versions.get(engine.name)), told)
     if asked.context is None and told.get("max-model-len") in _AS_LONG_AS_FITS:
         fitting = largest_context(model, replace(settings, headroom=0.0), 1)
         settings = replace(settings, context=min(settings.context, fitting or settings.context))
@@ -178,6 +180,9 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
     """The same estimate with all its parts."""
     words = [f"oomdoctor estimate {quote(str(setup.asked.model))} --gpu {exact_size(settings.capacity_bytes)}"]
     words.append(f"--engine {settings.engine.name} --context {settings.context}")
+    version = setup.interpreter.versions.get(settings.engine.name)
+    if version is not None and of_version(replace(settings, steps_at_once=2), version).steps_at_once == 1:
+        words.append(f"--engine-version {quote(version)}")
     if setup.asked.dtype is not None:
         words.append(f"--dtype {setup.asked.dtype}")
     elif _told(setup).get("quantization") is not None or _told(setup).get("dtype") is not None:
@@ -202,11 +207,11 @@ def _parts_command(setup: Setup, model: Model, settings: Settings) -> str:
         words.append(f"--gpu-layers {settings.gpu_layers}")
     if settings.graph_bytes is not None:
         words.append(f"--graphs {exact_size(settings.graph_bytes)}")
-    if not settings.hybrid:
+    if not settings.hybrid and model.architecture.windowed:
         words.append("--no-hybrid")
-    if settings.states is not None:
+    if settings.states is not None and model.architecture.stateful:
         words.append(f"--state-dtype {settings.states.name}")
-    if settings.prefix_states is False:
+    if settings.prefix_states is False and has_raised_pages(model.architecture, settings.engine):
         words.append("--no-prefix-cache")
     if settings.headroom != Asked.headroom:
         words.append(f"--headroom {settings.headroom:.4g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 import subprocess
 import sys
@@ -227,6 +228,24 @@ def test_the_command_to_copy_counts_states_as_the_check_did(tmp_path: Path) -> N
     for options, said in (((), False), (("--no-enable-prefix-caching",), True)):
         given = setup("vllm", "serve", "m", *options, cards=(card(total=GIB),), asked=Asked(model=path))
         assert any("--no-prefix-cache" in line for line in only(check_fit(given), "fit").lines) is said
+
+
+def test_the_command_to_copy_runs_and_names_an_older_engine(tmp_path: Path) -> None:
+    """Windows of vLLM before 0.26 hold one step; options that would change nothing are refused by `estimate`."""
+    needed = {}
+    for version in ("0.25.1", "0.33.0"):
+        path = write_config(tmp_path, model_type="mistral", sliding_window=4096)
+        command = ("vllm", "serve", "m", "--max-model-len", "100000", "--no-enable-prefix-caching")
+        given = setup(*command, cards=(card(total=16 * GIB),), asked=Asked(model=path), versions={"vllm": version})
+        found = only(check_fit(given), "fit")
+        line = next((line for line in found.lines if "oomdoctor estimate" in line), None)
+        assert line, found
+        assert ("--engine-version 0.25.1" in line) is (version == "0.25.1")
+        called = CliRunner().invoke(estimate, [*shlex.split(line.partition("estimate ")[2]), "--format", "json"])
+        assert called.exit_code == 0, called.output
+        needed[version] = json.loads(called.output)["total_bytes"]
+        assert found.figures["total_bytes"] == needed[version]
+    assert needed["0.25.1"] < needed["0.33.0"]
 
 
 @pytest.mark.parametrize(
