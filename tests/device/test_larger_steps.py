@@ -12,7 +12,7 @@ from oomdoctor.diagnose import diagnose
 from oomdoctor.model.diagnosis import Confidence
 from oomdoctor.model.units import GIB
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.extended]
 
 PROGRAM = """
 import torch.nn as nn
