@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from ..language import N_
 from .keyboard import Keyboard
-from .terminal import ModeMirror, Stream
+from .terminal import FoundModes, ModeMirror, Stream
 from .witness import MARK, Testimony, testify
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Relay:
         for number in (questions, answers, reports):
             os.close(number)
         self._testimony = Testimony(self.pid, seen)
+        self._modes = FoundModes(streams)
         self._count = 0
         for stream in streams:
             if stream.terminal is None:  # a terminal's size is set through it
@@ -106,11 +107,20 @@ class Relay:
             told = json.loads(answer or b"")
         except ValueError:
             told = {"failures": [N_("the end of the output: the relay did not answer")], "stays": True}
+            if self._is_gone():
+                self._modes.give_back()
         if not told["stays"]:
             self._reap()
         os.close(self._answers)
         self._testimony.close()
         return tuple(str(failure) for failure in told["failures"])
+
+    def _is_gone(self) -> bool:
+        """Whether it was killed: what the command has done to its terminal since then was not mirrored."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # reaped with the orphans
+            return True
 
     def _reap(self) -> None:
         """Leave no zombie to a first process that may not look after it. It is about to end: its pipe closes then."""

@@ -103,6 +103,24 @@ class ModeMirror:
             return None
 
 
+class FoundModes:
+    """How the real terminals were set when the command started."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._found: list[tuple[int, list[Any]]] = []
+        for stream in streams:
+            if stream.terminal is not None:
+                with contextlib.suppress(termios.error):
+                    self._found.append((stream.terminal, termios.tcgetattr(stream.terminal)))
+
+    def give_back(self) -> None:
+        """Set them so again, where the mirror has ended before the command set its own back; never raises."""
+        for real, mode in self._found:
+            with contextlib.suppress(OSError, termios.error):
+                if os.tcgetpgrp(real) == os.getpgrp():
+                    termios.tcsetattr(real, termios.TCSANOW, mode)
+
+
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh"})
 _TAKES_A_WORD = frozenset({"--rcfile", "--init-file", "-o", "+o", "-O", "+O"})
 

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import re
+import shlex
 import signal
 import struct
 import termios
@@ -103,3 +105,30 @@ def test_hang_up_reaches_the_command(tmp_path):
     os.close(session.screen)
     wait_until(lambda: os.waitpid(session.pid, os.WNOHANG)[0], 30)
     assert (tmp_path / "hup").read_text() == "x"
+
+
+FULL_SCREEN = """
+import os, sys, termios, time, tty
+found = termios.tcgetattr(1)
+tty.setraw(1)
+os.write(1, b"READY")
+time.sleep(0.5)
+parent = os.getppid()
+relays = [int(pid) for pid in open("/proc/%d/task/%d/children" % (parent, parent)).read().split()]
+for pid in relays:
+    if pid != os.getpid(): os.kill(pid, 9)
+time.sleep(0.3)
+termios.tcsetattr(1, termios.TCSANOW, found)
+"""
+
+
+def test_the_terminal_is_given_back_when_the_relay_was_killed(tmp_path):
+    """A full-screen program sets its own terminal back, and nobody is left to mirror that."""
+    with_modes = f"stty -g; {shlex.join(wrapped([PYTHON, '-c', FULL_SCREEN], tmp_path / 'i'))}; stty -g; echo END"
+    session = Session(["sh", "-c", with_modes])
+    session.read_until(b"READY")
+    session.read_until(b"END")
+    session.end()
+    modes = re.findall(rb"\b[0-9a-f]+(?::[0-9a-f]+){10,}", session.text)
+    assert len(modes) == 2
+    assert modes[0] == modes[1]
