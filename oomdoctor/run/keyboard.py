@@ -2,7 +2,8 @@
 
 Most programs read the keyboard from stdin or `/dev/tty`, which are the real terminal, and must go on doing so. A key is
 passed on only while the command's terminal is in a mode for single keys, and a process of the foreground opened it for
-reading alone or has it as its stdin: nothing else is done with a terminal that is opened so.
+reading alone or has it as its stdin: nothing else is done with a terminal that is opened so. `more` reads its stderr,
+opened as every program has it: it is known by its name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ _LOCAL = 3
 """Place of the local modes in what `termios.tcgetattr` returns."""
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
+_READ_STDERR = frozenset({"more"})
+"""Programs that read keys from their stderr, whichever way that was opened."""
 _MOST_AT_ONCE = 1024
 """What a terminal takes without anybody reading it."""
 
@@ -99,10 +102,14 @@ class Keyboard:
         try:
             if os.stat(f"/proc/{pid}/fd/{number}").st_rdev != self._device:
                 return False
-            if number == "0":
+            if number == "0" or (number == "2" and self._is_known(pid)):
                 return True
             with open(f"/proc/{pid}/fdinfo/{number}") as stream:
                 flags = next(line.split()[1] for line in stream if line.startswith("flags:"))
             return int(flags, 8) & os.O_ACCMODE == os.O_RDONLY
         except (OSError, StopIteration, IndexError, ValueError):
             return False
+
+    @staticmethod
+    def _is_known(pid: int) -> bool:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe")) in _READ_STDERR

@@ -187,6 +187,19 @@ def test_a_pager(tmp_path, monkeypatch, how):
     assert watched[1].replace(b"\r\r", b"\r").endswith(bare[1][-200:].replace(b"\r\r", b"\r"))
 
 
+@pytest.mark.skipif(shutil.which("more") is None, reason="more is not installed here")
+@pytest.mark.parametrize("how", ["a file", "a pipe"])
+def test_more(tmp_path, monkeypatch, how):
+    """It reads keys from its stderr itself: a page, a line, the end."""
+    monkeypatch.setenv("TERM", "xterm")
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(500)))
+    steps = [(b"line 29", b" "), (b"line 58", b"\r"), (b"line 60", b"q")]
+    words = [word.replace("TEXT", str(text)).replace("less", "more") for word in PAGERS[how]]
+    bare, watched = play_both(words, tmp_path / "i", steps)
+    assert watched == bare
+
+
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed here")
 def test_a_pager_that_is_stopped_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
