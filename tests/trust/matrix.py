@@ -174,6 +174,11 @@ GROUPS: dict[str, tuple[Item, ...]] = {
             "keys arrive unbuffered, the mode is put back",
             ("trust/test_terminal_sessions::test_full_screen_programs",),
         ),
+        Item(
+            "the same, when the relay is killed meanwhile",
+            "the mode is put back",
+            ("run/test_terminal::test_the_terminal_is_given_back_when_the_relay_was_killed",),
+        ),
         Item("vim, where installed", "what it writes", ("trust/test_terminal_sessions::test_an_editor",)),
         Item(
             "less, of a file, at the end of a pipe, started by a program, stopped and continued",
@@ -182,6 +187,11 @@ GROUPS: dict[str, tuple[Item, ...]] = {
                 "trust/test_terminal_sessions::test_a_pager",
                 "trust/test_terminal_sessions::test_a_pager_that_is_stopped_goes_on",
             ),
+        ),
+        Item(
+            "more, of a file and at the end of a pipe",
+            "the screen, the keys, status",
+            ("trust/test_terminal_sessions::test_more",),
         ),
         Item(
             "keys typed while a full-screen program is busy",
