@@ -65,7 +65,10 @@ class Utf8Chunks:
             # One read at a time: of damaged data, what comes before the damage is handed out first.
             return stream.read1(_CHUNK)
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            self.notes.append(N_("the compressed data ends early or is damaged; what came before was read"))
+            note = N_("the compressed data ends early or is damaged; what came before was read")
+            # Each further read of the same stream fails anew: said once.
+            if note not in self.notes:
+                self.notes.append(note)
             return b""
 
 

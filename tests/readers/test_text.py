@@ -131,3 +131,10 @@ def test_of_a_file_that_grows_while_it_is_read_what_it_held_at_first_is_read(tmp
             writer.write(b"later\n" * 1000)
             assert len(pieces) < 10
     assert b"".join(pieces) == b"first\n" * 1000
+
+
+def test_a_short_archive_cut_off_is_noted_once() -> None:
+    """GIVEN less text than the head that is looked at WHEN its archive ends early THEN that is said once."""
+    chunks = Utf8Chunks(io.BytesIO(gzip.compress(b"step 1 loss 2.5\n")[:-9]))
+    list(chunks)
+    assert chunks.notes == ["the compressed data ends early or is damaged; what came before was read"]
