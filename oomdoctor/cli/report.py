@@ -92,7 +92,9 @@ def _diagnosis(path: Path, directories: tuple[Path, ...] = ()) -> Diagnosis:
     refused = [record for record in diagnosis.inputs if record.status == "refused"]
     if len(refused) == len(diagnosis.inputs):
         raise InputRefused(
-            refused[0].why if refused else _("{path} holds nothing that could be read").format(path=path)
+            f"{refused[0].path}: {refused[0].why}"
+            if refused
+            else _("{path} holds nothing that could be read").format(path=path)
         )
     return diagnosis
 

@@ -94,3 +94,12 @@ def test_a_folder_that_cannot_be_written_is_told(bundle: Path, monkeypatch: pyte
     ended = _run("report", bundle)
     assert isinstance(ended.exception, UsageError)
     assert "--format html" in str(ended.exception)
+
+
+@pytest.mark.parametrize("command", ["report", "open"])
+def test_a_refusal_names_the_file(tmp_path: Path, command: str) -> None:
+    (tmp_path / "train.log").write_bytes(b"")
+    with pytest.raises(InputRefused, match=r"train\.log: the file is empty"):
+        CliRunner().invoke(
+            oomdoctor, [command, str(tmp_path / "train.log")], catch_exceptions=False, standalone_mode=False
+        )
