@@ -32,7 +32,7 @@ def notes_on_figures(evidence: Evidence, facts: FactSet, findings: Sequence[Find
     notes += _cut_off(evidence)
     notes += _artefacts(evidence)
     notes += _tries(evidence)
-    notes += _ranks(facts, findings)
+    notes += _ranks(facts, findings, any(record.status == "partly" for record in evidence.inputs))
     notes += _engine(facts)
     return tuple(dict.fromkeys(notes))
 
@@ -176,7 +176,7 @@ def _tries(evidence: Evidence) -> Iterator[str]:
         yield said.format(number=count)
 
 
-def _ranks(facts: FactSet, findings: Sequence[Finding]) -> Iterator[str]:
+def _ranks(facts: FactSet, findings: Sequence[Finding], in_part: bool) -> Iterator[str]:
     failed, count, seen = (facts.size(f"ranks.{name}") for name in ("failed", "count", "seen"))
     first = facts.value("ranks.first_failed")
     ranks = max(count or 0, seen or 0)
@@ -198,7 +198,9 @@ def _ranks(facts: FactSet, findings: Sequence[Finding]) -> Iterator[str]:
     elif on_host:
         return
     elif failed >= 2 and failed >= ranks:
-        if len(_causes(findings, facts)) > 1:
+        if in_part:
+            said = _("{failed} ranks at least report the error; the input was read in part.")
+        elif len(_causes(findings, facts)) > 1:
             said = _(
                 "All {failed} ranks that are seen report the error, and not for one cause: what is said of one device "
                 "does not explain the others."

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import replace
 from functools import partial
 
+from ..bundle.redact import mask_text
 from ..knobs.load import load_knobs
 from ..language import _
 from ..model.diagnosis import Finding, Missing, Remedy
@@ -41,6 +42,8 @@ def own_command(facts: FactSet) -> str | None:
     if not isinstance(line, str) or not line.strip() or len(line) > _LONGEST or _SHELL.search(line):
         return None
     line = line.strip()
+    if mask_text(line) != line:
+        return None  # what is masked in a report would not run, and a shell takes `<masked>` for files
     try:
         words = shlex.split(line)
     except ValueError:

@@ -75,6 +75,8 @@ _MORE = (
 )  # fmt: skip
 _FEWER = ("use_conv_bias", "mamba_conv_bias")
 """Fields by which a class has more of them than by default, and fewer."""
+_WITHOUT_WEIGHTS = {"llama4_text": "use_qk_norm"}
+"""A norm that only divides by the length of a vector."""
 
 
 def left_out(family: str, fields: Fields) -> str | None:
@@ -84,7 +86,8 @@ def left_out(family: str, fields: Fields) -> str | None:
     counted = _QKV_BY.get(family)
     if counted is not None and not fields.flag(counted, True):
         return N_("biases and some norms")
-    asked = any(fields.values.get(name) for name in _MORE if name != counted)
+    nothing = (counted, _WITHOUT_WEIGHTS.get(family))
+    asked = any(fields.values.get(name) for name in _MORE if name not in nothing)
     asked = asked or any(fields.values.get(name) is False for name in _FEWER)
     return N_("biases and some norms") if asked else None
 

@@ -67,7 +67,11 @@ def test_the_command_is_in_every_line_to_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["cd /srv && python t.py", "python t.py > log 2>&1", "python 'cut", "vllm serve –x 1"]
+    "command",
+    [
+        *("cd /srv && python t.py", "python t.py > log 2>&1", "python 'cut", "vllm serve –x 1"),
+        "python t.py --api-key sk-abcdefghijklmnopqrstuvwxyz012345",
+    ],
 )
 def test_a_line_that_only_a_shell_reads_is_not_put_behind_another_program(command: str) -> None:
     found = ask(FULL, command=command)

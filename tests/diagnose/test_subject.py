@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from oomdoctor.diagnose.pipeline import diagnose_evidence
+from oomdoctor.readers.inputs import read_inputs
 from oomdoctor.report.view import view_report
 
-from .asked import ask, first, sentences, told
+from .asked import PLAYBOOK, ask, first, sentences, told
 
 
 def _message(rank: int, **said: str) -> str:
@@ -55,6 +59,16 @@ def test_devices_that_failed_alike_are_told_together():
     found = ask("\n".join(map(_crowded, range(4))))
     assert "Beside it 3 more devices failed, for the same cause." in found.summary
     assert told(found, "All 4 ranks that are seen report the error, and their devices hold alike")
+
+
+def test_of_an_input_that_was_read_in_part_nothing_is_said_of_all_ranks(tmp_path):
+    log = tmp_path / "crash.log"
+    log.write_text("\n".join(map(_crowded, range(4))))
+    evidence = read_inputs([log])
+    in_part = replace(evidence, inputs=tuple(replace(each, status="partly") for each in evidence.inputs))
+    found = diagnose_evidence(in_part, PLAYBOOK, 1.8e9)
+    assert not any(note.startswith("All ") for note in found.notes)
+    assert "4 ranks at least report the error; the input was read in part." in found.notes
 
 
 def test_one_device_that_failed_has_no_others():
