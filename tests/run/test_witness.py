@@ -80,13 +80,26 @@ def test_no_report_is_torn_by_a_pipe_that_is_nearly_full(relay):
 
 def test_signals_without_a_pause_do_not_hold_up_the_supervisor(relay):
     pid, seen = relay
+    # A process of one thread: where others do not block a signal, as of a worker that runs tests, they would die of it.
+    supervisor = os.fork()
+    if supervisor == 0:
+        status = 1
+        try:
+            status = 0 if seconds_of_an_answer_in_a_flood(pid, seen) < 5 else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(supervisor, 0)[1]) == 0
+
+
+def seconds_of_an_answer_in_a_flood(pid, seen):
     testimony = witness.Testimony(pid, seen)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    supervisor = os.getpid()
     sender = os.fork()
     if sender == 0:
-        while os.getppid() != 1:
+        while os.getppid() == supervisor:
             os.kill(pid, signal.SIGUSR1)
-            os.kill(os.getppid(), signal.SIGUSR1)
+            os.kill(supervisor, signal.SIGUSR1)
             time.sleep(0.0002)
         os._exit(0)
     try:
@@ -94,14 +107,10 @@ def test_signals_without_a_pause_do_not_hold_up_the_supervisor(relay):
         time.sleep(0.01)
         started = time.monotonic()
         testimony.names(signal.SIGUSR1)
-        assert time.monotonic() - started < 5
+        return time.monotonic() - started
     finally:
         os.kill(sender, signal.SIGKILL)
         os.waitpid(sender, 0)
-        while signal.sigtimedwait({signal.SIGUSR1}, 0):
-            pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        testimony.close()
 
 
 def test_without_room_for_a_thread_the_output_still_arrives(tmp_path):
