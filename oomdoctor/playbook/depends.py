@@ -109,7 +109,7 @@ _BY_KIND: dict[str, str] = {
         (_SHARE, "larger-pool"),
         (_SEQUENCES, "manager-on"),
         (_ENGINE, "another-engine"),
-        (_TOKENS, "bound-the-conversation"),
+        (_TOKENS, "bound-the-conversation smaller-buffers"),
         (_DRAFTS, "without-drafts"),
         (_GRAPHS, "fewer-shapes"),
         (N_("how much the job writes"), "more-disk"),

@@ -31,6 +31,7 @@ WITHOUT = {
     "MGP009-loss-inside": OWN_WORDS,
     "ACT009-refuse-longer": OWN_WORDS,
     "KV009-half-the-length": OWN_WORDS,
+    "CAP008-smaller-buffers": OWN_WORDS,
     "NOT005-leave-room": OWN_WORDS,
     "OVH004-fewer-shapes": OWN_WORDS,
     "OVH004-no-pool-of-its-own": OWN_WORDS,
